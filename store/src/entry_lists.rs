@@ -1,7 +1,7 @@
 //! Lists of the entries of an index with equal leading fields, found by one hash.
 //!
 //! A search by an equality walks over the entries that begin with its values. RocksDB needs an iterator for that, which costs more than all else in a
-//! search for one document. Here are the lists of those entries that were asked for more than once lately: what InnoDB calls an adaptive hash index.
+//! search for one document. Here are the lists of those entries that were asked for more than once lately: what `InnoDB` calls an adaptive hash index.
 //! They are in the memory of the records that are looked up often, under the same rules: a write takes out the lists that it changes, and a
 //! reader of a snapshot uses only lists that are true of it.
 //!
@@ -219,10 +219,10 @@ impl Snapshot {
 }
 
 impl Database {
-    /// The list of the newest entries whose keys begin with `prefix`, if it is kept.
+    /// The list of the newest entries whose keys begin with `prefix`, if it is kept. That it is asked for does not count.
     pub fn entries_listed(&self, prefix: &[u8], switch: &ListSwitch) -> Option<EntryList> {
         let (since, mut bytes) = (switch.since(), Vec::new());
-        if since == NEVER || !self.record_cache().find_list(prefix, since, &mut bytes) {
+        if since == NEVER || !self.record_cache().find_list(prefix, since..=u64::MAX, &mut bytes) {
             return None;
         }
         switch.used();
@@ -258,7 +258,11 @@ mod tests {
     #[test]
     fn a_list_has_a_longest_length() {
         let mut list = EntryList::new();
-        assert!(!list.push(&[7; BYTES_MAX], &[]) && !list.push(&[7; 1 << 16], &[]) && !list.push(&[], &[7; 1 << 16]));
+        assert!(
+            !list.push(&[7; BYTES_MAX], &[])
+                && !list.push(&vec![7; 1 << 16], &[])
+                && !list.push(&[], &vec![7; 1 << 16])
+        );
         while list.push(&[1; 50], &[2; 50]) {}
         assert!(list.bytes.len() <= BYTES_MAX && list.bytes.len() > BYTES_MAX - 110);
         assert_eq!(list.at(0), Some((&[1; 50][..], &[2; 50][..], 104)));

@@ -36,6 +36,12 @@ const TYPICAL_BYTES: usize = 256;
 const MARKS_EACH: usize = 8;
 /// The number of times that a reader with an injected fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
+/// After as many records that were wanted the counts of a shard are halved.
+const LATELY: u32 = 1024;
+/// In a full shard of whose records few are found, one of as many that are wanted is kept: all others would be driven out before they are asked
+/// for again.
+const KEPT_OF_TOO_MANY: u32 = 16;
+
 /// Distinguishes lists of entries from records.
 const LISTS: u64 = 0x6a09_e667_f3bc_c909;
 /// A record that is larger than this part of a shard is not kept: it would drive out too many others.
@@ -61,6 +67,15 @@ struct Shard {
     changed: Option<u64>,
     hits: u64,
     misses: u64,
+    /// How much was found here, and how much was wanted, lately.
+    lately: Lately,
+}
+
+/// Counts of a shard, halved from time to time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lately {
+    found: u32,
+    wanted: u32,
 }
 
 /// A record's key and bytes, one after the other.
@@ -174,12 +189,11 @@ impl RecordCache {
         shard.find(hash, prefix, stamps, list)
     }
 
-    /// Puts the newest list of the entries under a prefix into `list`, which is empty. Returns `false` if it is not kept, and does not count that as asking
-    /// for it.
-    pub(super) fn find_list(&self, prefix: &[u8], stamp_min: u64, list: &mut Vec<u8>) -> bool {
+    /// As [`look_up_list`](Self::look_up_list), without counting that as asking for it. Returns `false` if it is not kept.
+    pub(super) fn find_list(&self, prefix: &[u8], stamps: RangeInclusive<u64>, list: &mut Vec<u8>) -> bool {
         let hash = hash_of_list(prefix);
         let Some(mut shard) = self.shard(hash) else { return false };
-        shard.copy(hash, prefix, stamp_min..=u64::MAX, list) == Some(true)
+        shard.copy(hash, prefix, stamps, list) == Some(true)
     }
 
     /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since. `latest` gives the
@@ -327,17 +341,12 @@ impl Shard {
             .expect("both capacities are given");
         let records =
             Cache::with_options(options, ByBytes, BuildHasherDefault::default(), DefaultLifecycle::default());
-        Self { records, asked, writes: 0, version: 0, changed: None, hits: 0, misses: 0 }
+        let lately = Lately::default();
+        Self { records, asked, writes: 0, version: 0, changed: None, hits: 0, misses: 0, lately }
     }
 
     /// Puts what is kept under a key into `bytes`, if its stamp is one of `stamps`.
-    fn find(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        stamps: RangeInclusive<u64>,
-        bytes: &mut Vec<u8>,
-    ) -> LookedUp {
+    fn find(&mut self, hash: u64, key: &[u8], stamps: RangeInclusive<u64>, bytes: &mut Vec<u8>) -> LookedUp {
         match self.copy(hash, key, stamps, bytes) {
             Some(true) => LookedUp::Record,
             // What an older snapshot has is not kept in its place.
@@ -361,6 +370,7 @@ impl Shard {
         let is_known = stamps.contains(&kept.stamp);
         if is_known {
             bytes.extend_from_slice(found);
+            self.lately.found += 1;
         }
         Some(is_known)
     }
@@ -368,8 +378,19 @@ impl Shard {
     /// The place of a record that is not here, if it was asked for before.
     fn place_for(&mut self, hash: u64) -> LookedUp {
         // While a write is under way nothing can be kept, and the mark is made all the same: the next look-up finds it.
-        let is_wanted = self.is_asked_again(hash) && self.writes == 0;
+        let is_wanted = self.is_asked_again(hash) && self.writes == 0 && self.is_worth_it();
         LookedUp::Nothing(is_wanted.then_some(Place { hash, version: self.version }))
+    }
+
+    /// Whether to keep what is wanted. A full shard from which more is driven out than found would only be work.
+    fn is_worth_it(&mut self) -> bool {
+        let Lately { found, wanted } = &mut self.lately;
+        *wanted += 1;
+        if *wanted >= LATELY {
+            (*found, *wanted) = (*found / 2, *wanted / 2);
+        }
+        let is_full = self.records.weight() > self.records.capacity() / 8 * 7;
+        !is_full || *found >= *wanted / 2 || *wanted % KEPT_OF_TOO_MANY == 0
     }
 
     /// Whether the key with this hash was looked for before, and no other one at the same place since.

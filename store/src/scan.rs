@@ -333,6 +333,16 @@ impl Scan {
         Ok(self.position == Position::At && self.key() == key)
     }
 
+    /// Goes to the first key that is not before `key`, from the first one that is not before `earlier`. The walk must be ascending.
+    #[inline]
+    pub fn seek_after(&mut self, earlier: &[u8], key: &[u8]) -> Result<()> {
+        // Nothing lies between the two, as where values follow each other.
+        if self.position == Position::At && earlier < key && self.key() >= key {
+            return Ok(());
+        }
+        self.seek(key).map(|_| ())
+    }
+
     /// Goes to the first key that is not before `key`, from wherever the walk is. Returns whether it is `key` itself.
     #[inline]
     pub fn seek(&mut self, key: &[u8]) -> Result<bool> {

@@ -2,7 +2,9 @@
 //! list in memory.
 
 use cairndb::bson::{Bson, Document, doc};
-use cairndb::{ClientBuilder, Collation, CollationStrength, Collection, Hint, IndexModel, IndexOptions, PlantedFault};
+use cairndb::{
+    ClientBuilder, Collation, CollationStrength, Collection, Hint, IndexModel, IndexOptions, PlantedFault,
+};
 use cairndb_tests::scratch::{Scratch, small, things};
 
 /// How often a search is repeated. The second time it is known as wanted, and the fourth at the latest its list is kept.
@@ -30,7 +32,9 @@ impl Asked {
                 }
                 // A list that is not of the documents names one that is not there, and the engine finds that.
                 let found = find.run().and_then(Iterator::collect::<cairndb::Result<Vec<Document>>>);
-                let ids = |found: Vec<Document>| found.iter().filter_map(|found| found.get("_id").cloned()).collect();
+                let ids = |found: Vec<Document>| {
+                    found.iter().filter_map(|found| found.get("_id").cloned()).collect()
+                };
                 found.ok().map(ids).map(|mut ids: Vec<Bson>| {
                     ids.sort_by_key(ToString::to_string);
                     ids
@@ -45,7 +49,8 @@ impl Asked {
                     None => one,
                 };
                 let one = one.run().map(|one| one.and_then(|one| one.get("_id").cloned()));
-                self.is_wrong |= one.map_or(true, |one| one.map_or(!expected.is_empty(), |one| !expected.contains(&one)));
+                self.is_wrong |=
+                    one.map_or(true, |one| one.map_or(!expected.is_empty(), |one| !expected.contains(&one)));
             }
         }
     }
@@ -57,7 +62,12 @@ impl Asked {
         self.ask();
         done(things.insert_one(doc! { "_id": 10, "a": 5, "b": 1 }).run().map(|_| ()));
         self.ask();
-        done(things.insert_many([doc! { "_id": 11, "a": 6, "b": 2 }, doc! { "_id": 12, "a": 7, "b": 2 }]).run().map(|_| ()));
+        done(
+            things
+                .insert_many([doc! { "_id": 11, "a": 6, "b": 2 }, doc! { "_id": 12, "a": 7, "b": 2 }])
+                .run()
+                .map(|_| ()),
+        );
         self.ask();
         done(things.update_one(doc! { "_id": 10 }, doc! { "$set": { "a": 8 } }).run().map(|_| ()));
         self.ask();
@@ -94,7 +104,10 @@ fn is_wrong(open: ClientBuilder, name: &str, keys: Document, filters: Vec<Docume
     let scratch = Scratch::new();
     let client = scratch.open_with(open);
     let things = things(&client);
-    things.create_index(IndexModel::builder().keys(keys.clone()).options(options(name)).build()).run().expect("made");
+    things
+        .create_index(IndexModel::builder().keys(keys.clone()).options(options(name)).build())
+        .run()
+        .expect("made");
     let first = (0..4).map(|id| doc! { "_id": id, "a": id, "b": 0 });
     things.insert_many(first).run().expect("inserted");
     let collation = (name == "collated").then(german);
@@ -123,11 +136,23 @@ fn answers_of_every_kind_of_index_are_those_of_the_documents() {
     check("unique", doc! { "a": 1 }, by_a());
     check("sparse", doc! { "a": 1 }, by_a());
     check("leading", doc! { "a": 1, "b": -1 }, by_a());
-    check("second", doc! { "b": 1, "a": 1 }, by_a().into_iter().map(|filter| doc! { "b": 2, "a": filter.get_i32("a").expect("a number") }).chain([doc! { "b": 1 }]).collect());
+    check(
+        "second",
+        doc! { "b": 1, "a": 1 },
+        by_a()
+            .into_iter()
+            .map(|filter| doc! { "b": 2, "a": filter.get_i32("a").expect("a number") })
+            .chain([doc! { "b": 1 }])
+            .collect(),
+    );
     let both = |filter: Document| doc! { "a": filter.get_i32("a").expect("a number"), "b": { "$gte": 0 } };
     check("partial", doc! { "a": 1 }, by_a().into_iter().map(both).collect());
     check("collated", doc! { "a": 1 }, by_a());
-    check("several", doc! { "a": 1 }, vec![doc! { "a": { "$in": [5, 6, 26] } }, doc! { "$or": [{ "a": 8 }, { "a": 5 }] }]);
+    check(
+        "several",
+        doc! { "a": 1 },
+        vec![doc! { "a": { "$in": [5, 6, 26] } }, doc! { "$or": [{ "a": 8 }, { "a": 5 }] }],
+    );
 }
 
 #[test]
@@ -135,7 +160,10 @@ fn entries_of_arrays_and_of_texts_in_a_language() {
     let scratch = Scratch::new();
     let client = scratch.open_with(small());
     let things = things(&client);
-    things.create_index(IndexModel::builder().keys(doc! { "t": 1 }).options(options("collated")).build()).run().expect("made");
+    things
+        .create_index(IndexModel::builder().keys(doc! { "t": 1 }).options(options("collated")).build())
+        .run()
+        .expect("made");
     things.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().expect("made");
     let count = |filter: Document| {
         let counts = (0..TIMES).map(|_| {
@@ -153,9 +181,15 @@ fn entries_of_arrays_and_of_texts_in_a_language() {
     assert_eq!((count(texts.clone()), count(numbers.clone())), (0, 0));
     things.insert_one(doc! { "_id": 1, "t": "Muller", "n": [1, 3, 3, 5] }).run().expect("inserted");
     assert_eq!((count(texts.clone()), count(numbers.clone())), (1, 1));
-    things.update_one(doc! { "_id": 1 }, doc! { "$pull": { "n": 3 }, "$set": { "t": ["MÜLLER", "x"] } }).run().expect("updated");
+    things
+        .update_one(doc! { "_id": 1 }, doc! { "$pull": { "n": 3 }, "$set": { "t": ["MÜLLER", "x"] } })
+        .run()
+        .expect("updated");
     assert_eq!((count(texts.clone()), count(numbers.clone())), (1, 0));
-    things.update_one(doc! { "_id": 1 }, doc! { "$push": { "n": 3 }, "$unset": { "t": 1 } }).run().expect("updated");
+    things
+        .update_one(doc! { "_id": 1 }, doc! { "$push": { "n": 3 }, "$unset": { "t": 1 } })
+        .run()
+        .expect("updated");
     assert_eq!((count(texts), count(numbers)), (0, 1));
 }
 
@@ -167,7 +201,11 @@ fn more_entries_than_a_list_has_room_for() {
     let things = things(&client);
     things.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().expect("made");
     let ids = |direction: i32| {
-        let found = things.find(doc! { "a": 7 }).sort(doc! { "a": direction, "_id": direction }).run().expect("a cursor");
+        let found = things
+            .find(doc! { "a": 7 })
+            .sort(doc! { "a": direction, "_id": direction })
+            .run()
+            .expect("a cursor");
         found.map(|found| found.expect("read").get_i32("_id").expect("a number")).collect::<Vec<_>>()
     };
     let mut expected = Vec::new();
@@ -200,12 +238,20 @@ fn a_transaction_sees_its_own_state_and_its_commit_is_seen() {
         for _ in 0..TIMES {
             things.find_one(doc! { "a": a }).run().expect("read");
         }
-        things.find_one(doc! { "a": a }).run().expect("read").map(|found| found.get_i32("_id").expect("a number"))
+        things
+            .find_one(doc! { "a": a })
+            .run()
+            .expect("read")
+            .map(|found| found.get_i32("_id").expect("a number"))
     };
     assert_eq!((outside(7), outside(8)), (Some(1), None));
     let mut session = client.start_session().run().expect("a session");
     session.start_transaction().run().expect("begun");
-    things.update_one(doc! { "_id": 1 }, doc! { "$set": { "a": 8 } }).session(&mut session).run().expect("updated");
+    things
+        .update_one(doc! { "_id": 1 }, doc! { "$set": { "a": 8 } })
+        .session(&mut session)
+        .run()
+        .expect("updated");
     for _ in 0..TIMES {
         assert!(things.find_one(doc! { "a": 7 }).session(&mut session).run().expect("read").is_none());
         assert!(things.find_one(doc! { "a": 8 }).session(&mut session).run().expect("read").is_some());
@@ -235,7 +281,9 @@ fn what_removes_all_entries_at_once() {
     let index = || IndexModel::builder().keys(doc! { "a": 1 }).build();
     things.create_index(index()).run().expect("made");
     let found = || {
-        (0..TIMES).map(|_| things.find_one(doc! { "a": 7 }).run().expect("read").is_some()).collect::<Vec<_>>()
+        (0..TIMES)
+            .map(|_| things.find_one(doc! { "a": 7 }).run().expect("read").is_some())
+            .collect::<Vec<_>>()
     };
     let insert = |id: i32| drop(things.insert_one(doc! { "_id": id, "a": 7 }).run().expect("inserted"));
     insert(1);
@@ -250,11 +298,18 @@ fn what_removes_all_entries_at_once() {
     things.create_index(index()).run().expect("made");
     assert_eq!(found(), [false; TIMES]);
     insert(3);
-    client.database("test").run_command(doc! { "convertToCapped": things.name(), "size": 4096 }).run().expect("converted");
+    client
+        .database("test")
+        .run_command(doc! { "convertToCapped": things.name(), "size": 4096 })
+        .run()
+        .expect("converted");
     things.create_index(index()).run().expect("made");
     assert_eq!(found(), [true; TIMES]);
     // It is pushed out.
-    things.insert_many((10..200).map(|id| doc! { "_id": id, "a": 0, "b": "x".repeat(100) })).run().expect("inserted");
+    things
+        .insert_many((10..200).map(|id| doc! { "_id": id, "a": 0, "b": "x".repeat(100) }))
+        .run()
+        .expect("inserted");
     assert_eq!(found(), [false; TIMES]);
     things.drop().run().expect("dropped");
     assert_eq!(found(), [false; TIMES]);
@@ -293,7 +348,10 @@ fn joins_are_answered_from_lists_too() {
     let things = things(&client);
     let others = client.database("test").collection::<Document>("others");
     for (keys, name) in [(doc! { "a": 1 }, "plain"), (doc! { "u": 1 }, "unique")] {
-        others.create_index(IndexModel::builder().keys(keys).options(options(name)).build()).run().expect("made");
+        others
+            .create_index(IndexModel::builder().keys(keys).options(options(name)).build())
+            .run()
+            .expect("made");
     }
     things.insert_many((0..5).map(|id| doc! { "_id": id })).run().expect("inserted");
     let joined = |field: &str| {
@@ -315,4 +373,62 @@ fn joins_are_answered_from_lists_too() {
     assert_eq!((joined("a"), joined("u")), (vec![2, 2, 2, 2, 0], vec![1; 5]));
     others.delete_many(doc! { "_id": { "$lt": 3 } }).run().expect("deleted");
     assert_eq!((joined("a"), joined("u")), (vec![0, 1, 2, 2, 0], vec![0, 0, 0, 1, 1]));
+}
+
+#[test]
+fn limits_large_documents_and_arrays() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(small());
+    let things = things(&client);
+    things.create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().expect("made");
+    let large = "x".repeat(40_000);
+    things.insert_many((0..3).map(|id| doc! { "_id": id, "a": 7, "large": &large })).run().expect("inserted");
+    things.insert_one(doc! { "_id": 3, "a": [5, 7], "b": 1 }).run().expect("inserted");
+    things.insert_one(doc! { "_id": 4, "a": { "b": 7 } }).run().expect("inserted");
+    let ids = |filter: Document, limit: i64| {
+        let found = things.find(filter).limit(limit).run().expect("a cursor");
+        found.map(|found| found.expect("read").get_i32("_id").expect("a number")).collect::<Vec<_>>()
+    };
+    for _ in 0..TIMES {
+        assert_eq!(ids(doc! { "a": 7 }, 0), [0, 1, 2, 3]);
+        assert_eq!(ids(doc! { "a": 7 }, 1), [0]);
+        assert_eq!(ids(doc! { "a": 7 }, -2), [0, 1]);
+        assert_eq!(ids(doc! { "a": 7 }, 9), [0, 1, 2, 3]);
+        assert_eq!(ids(doc! { "a": 5 }, 1), [3]);
+        assert!(ids(doc! { "a": 6 }, 1).is_empty());
+        assert_eq!(ids(doc! { "_id": 3 }, 0), [3]);
+        assert!(ids(doc! { "_id": 9 }, 1).is_empty());
+        assert_eq!(ids(doc! { "a.b": 7 }, 1), [4]);
+        let one = |filter| {
+            things.find_one(filter).run().expect("read").map(|one| one.get_i32("_id").expect("a number"))
+        };
+        assert_eq!(
+            (one(doc! { "a": 7 }), one(doc! { "a": 5 }), one(doc! { "a": 6 })),
+            (Some(0), Some(3), None)
+        );
+    }
+    // What has no such collection is empty, and a view has its own documents.
+    client
+        .database("test")
+        .run_command(doc! { "create": "seen", "viewOn": "things", "pipeline": [{ "$match": { "_id": 3 } }] })
+        .run()
+        .expect("a view");
+    for (name, found) in [("seen", 1), ("nothing", 0)] {
+        let found_there = client
+            .database("test")
+            .collection::<Document>(name)
+            .find(doc! { "a": 7 })
+            .run()
+            .expect("a cursor")
+            .count();
+        assert_eq!(found_there, found, "{name}");
+        let by_id = client
+            .database("test")
+            .collection::<Document>(name)
+            .find(doc! { "_id": 3 })
+            .run()
+            .expect("a cursor")
+            .count();
+        assert_eq!(by_id, found, "{name}");
+    }
 }

@@ -47,7 +47,9 @@ impl IndexLists {
         let mut length = ID_BYTES;
         for (direction, switch) in &self.by_fields {
             // It was encoded by the rules of the index a moment ago, so it has all its fields.
-            let Ok(field) = self.long_keys.skip(key.get(length..).unwrap_or_default(), *direction) else { return };
+            let Ok(field) = self.long_keys.skip(key.get(length..).unwrap_or_default(), *direction) else {
+                return;
+            };
             length += field;
             switch.note(batch, key.get(..length).unwrap_or_default());
         }

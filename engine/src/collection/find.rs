@@ -5,29 +5,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::codes::refused;
-use base::error::{Error, Result};
+use base::error::Result;
 use base::metrics::notes;
 use bson::{Bson, Document, RawDocumentBuf};
 use query::code::Code;
 use query::expression::{reads_metadata, reads_sort_key};
 use query::projection::Projection;
 use serde::de::DeserializeOwned;
-use store::Family;
 
 use crate::collection::handle::{Collection, Handle};
+use crate::collection::look_up::{LookedUp, look_up, look_up_all};
 use crate::collection::scope::Scope;
 use crate::collection::view_reads::AsPipeline;
 use crate::cursor::{Cursor, RawCursor};
 use crate::document::decode::{decode, decode_owned};
 use crate::execute::explain::{Depth, Explained};
-use crate::execute::read_view::{FoundByIndex, FoundRecord, ReadView};
+use crate::execute::read_view::ReadView;
 use crate::execute::rows::{RowExtras, Rows, Search};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::CursorRequest;
 use crate::options::{Collation, CursorType, FindOptions, Hint};
 use crate::plan::access::Needed;
-use crate::plan::bounds::{ID_FIELD, only_equality};
 use crate::plan::order::{Order, check_hint};
 use crate::plan::selector::Selector;
 use crate::session::{ClientSession, SessionCursor};
@@ -416,73 +415,6 @@ impl<T> SessionFind<'_, T> {
     }
 }
 
-/// The result of a lookup without a search.
-enum LookedUp {
-    Document(RawDocumentBuf),
-    Nothing,
-    /// Only a search can determine.
-    Unknown,
-}
-
-/// Looks a document up for `find_one`, if its filter is just an `_id`, or a field with a unique index: such a one needs neither a
-/// parsed filter nor a plan nor a snapshot.
-fn look_up(collection: &Handle, filter: &Document, options: &FindOptions) -> Result<LookedUp> {
-    if !is_plain(options) {
-        return Ok(LookedUp::Unknown);
-    }
-    let Some((field, value)) = only_equality(filter) else { return Ok(LookedUp::Unknown) };
-    let found = if field == ID_FIELD {
-        // Without a collection it may be a view, which is for the search to say.
-        collection.look_up(value)?.map_or(FoundByIndex::Unknown, FoundByIndex::Record)
-    } else {
-        collection.look_up_by_index(field, value)?
-    };
-    match found {
-        FoundByIndex::Record(FoundRecord { key, bytes: Some(bytes) }) => {
-            notes::returned(1, bytes.len() as u64);
-            // An insert validates what it stores. So bytes that are not a document are damage, not the caller's mistake.
-            let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
-                let message = format!("the record is not a document: {error}");
-                Error::corruption(Family::Records.name(), &key, message)
-            })?;
-            Ok(LookedUp::Document(document))
-        }
-        FoundByIndex::Record(FoundRecord { bytes: None, .. }) | FoundByIndex::Nothing => {
-            Ok(LookedUp::Nothing)
-        }
-        FoundByIndex::Unknown => Ok(LookedUp::Unknown),
-    }
-}
-
-/// Whether no option changes the result. Every field is named, so that a new option cannot be forgotten here.
-fn is_plain(options: &FindOptions) -> bool {
-    // Those with `_` change no answer: `find_one` has its own limit, and one lookup is not timed.
-    let FindOptions {
-        allow_disk_use: _,
-        batch_size: _,
-        collation: None,
-        comment: _,
-        // Only `find` has it.
-        cursor_type: _,
-        hint: None,
-        let_vars: None,
-        limit: _,
-        max: None,
-        max_await_time: _,
-        max_time: _,
-        min: None,
-        projection: None,
-        return_key: None | Some(false),
-        show_record_id: None | Some(false),
-        skip: None | Some(0),
-        sort: None,
-    } = options
-    else {
-        return false;
-    };
-    true
-}
-
 pub(super) fn limit(options: &FindOptions) -> Option<u64> {
     // A negative limit asks a server for a single batch. There are no batches here.
     options.limit.map(i64::unsigned_abs).filter(|&limit| limit > 0)
@@ -551,7 +483,15 @@ pub(super) fn search(
 /// Opens a cursor that is measured, as `find` does.
 pub(super) fn open_watched(collection: &Handle, filter: Document, options: FindOptions) -> Result<RawCursor> {
     let watch = collection.watch(Verb::Find);
-    match open(collection, &filter, &options, limit(&options)) {
+    let limit = limit(&options);
+    let found =
+        if is_tailable(&options) { Ok(None) } else { look_up_all(collection, &filter, &options, limit) };
+    let opened = match found {
+        Ok(Some(documents)) => Ok(RawCursor::of_list(documents)),
+        Ok(None) => open(collection, &filter, &options, limit),
+        Err(error) => Err(error),
+    };
+    match opened {
         // The call is counted with its cursor.
         Ok(cursor) => {
             let (filter, sort) = (Some(filter), options.sort);

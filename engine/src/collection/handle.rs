@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use base::error::{Error, Result};
 use base::namespace::{Namespace, SystemCollection};
-use index::collation::{Collation as Rules, has_text};
-use index::key::FIELD_BYTES_MAX;
+use index::collation::Collation as Rules;
 use query::operation::{CancellationToken, OperationContext};
 use store::Database as StorageDatabase;
 use store::InUse;
@@ -19,15 +18,11 @@ use store::fork::refuse_child;
 use store::handles::Storage;
 use store::write::CommitLevel;
 
-use bson::RawBsonRef;
-
 use crate::catalog::collection::CollectionState;
 use crate::catalog::views::ViewSet;
 use crate::collection::others::{Others, Own};
 use crate::execute::foreign::ForeignViews;
-use crate::execute::read_view::{
-    FoundByIndex, FoundRecord, ReadView, check_default, look_up, look_up_by_index,
-};
+use crate::execute::read_view::{ReadView, check_default};
 use crate::metrics::recorder::Recorder;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
@@ -38,7 +33,6 @@ use crate::shared::{Caller, Shared};
 use crate::transaction::{Transaction, names_changed};
 use crate::write::Target;
 use crate::write::find::Walk;
-use crate::write::prepare::{encoded_id, record_key};
 use crate::write::validation::Checks;
 
 /// A collection of documents of the type `T`: any serde type, [`bson::Document`] for documents without a schema, or
@@ -637,31 +631,6 @@ impl Handle {
         operation(viewed).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
 
-    /// Reads the record with this `_id`, without planning a search. Returns `None` if the collection does not exist, or if it
-    /// compares the `_id` by the rules of a language.
-    #[inline]
-    pub(super) fn look_up(&self, id: RawBsonRef<'_>) -> Result<Option<FoundRecord<Vec<u8>>>> {
-        if let Some(transaction) = &self.caller.transaction {
-            return self.look_up_within(transaction, id);
-        }
-        let database = self.shared.store.enter()?;
-        let found = look_up(&database, || self.find_state(), |collection| record_key(collection, id));
-        // The given name: after an error there is no state that could determine it.
-        let found = found.map_err(|error| error.in_namespace(&self.given))?;
-        Ok(found.filter(|(state, record)| is_by_key(state, id, &record.key)).map(|(_, record)| record))
-    }
-
-    /// Reads the record whose field has this value by a unique index, without planning a search.
-    #[inline]
-    pub(super) fn look_up_by_index(&self, field: &str, value: RawBsonRef<'_>) -> Result<FoundByIndex> {
-        if self.caller.transaction.is_some() {
-            return Ok(FoundByIndex::Unknown);
-        }
-        let database = self.shared.store.enter()?;
-        let found = look_up_by_index(&database, || self.find_state(), field, value);
-        found.map_err(|error| error.in_namespace(&self.given))
-    }
-
     /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist. Fails with code 166 if
     /// a view has the name.
     ///
@@ -677,13 +646,6 @@ impl Handle {
         };
         operation(&database, &state).map(Some).map_err(|error| error.in_namespace(&state.namespace))
     }
-}
-
-/// Whether the record with a key is the only one that can have an `_id`, and has it.
-pub(super) fn is_by_key(collection: &CollectionState, id: RawBsonRef<'_>, record_key: &[u8]) -> bool {
-    // To a language several `_id`s may be equal to a text, and records are found by bytes. Whether a record with a shortened
-    // key has the `_id` is for a search to say.
-    (collection.collation.is_simple() || !has_text(id)) && encoded_id(record_key).len() <= FIELD_BYTES_MAX
 }
 
 impl<T> Clone for Collection<T> {

@@ -29,6 +29,7 @@ mod insert_many;
 mod insert_one;
 mod inspect;
 mod live;
+mod look_up;
 mod merge;
 mod modify;
 pub(crate) mod modify_index;

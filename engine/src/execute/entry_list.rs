@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::error::Result;
 use query::operation::OperationContext;
 use store::Family;
-use store::entry_lists::{EntryList, ListFound, ListSwitch};
+use store::entry_lists::{EntryList, ListFound, ListPlace, ListSwitch};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
@@ -15,23 +15,41 @@ pub(super) struct EntryListing<'a> {
     /// Of the lists of entries with as many equal fields as the prefix has.
     pub(super) switch: &'a ListSwitch,
     pub(super) operation: &'a OperationContext,
+    /// Whether the prefix is the whole key of the only entry that can be there.
+    pub(super) is_key: bool,
 }
 
 impl EntryListing<'_> {
-    /// The list of all entries whose keys begin with `prefix`. Returns `None` if they must be walked over.
+    /// The list of all entries whose keys begin with `prefix`, if it is in memory or is wanted there. Returns `None` if they must be walked over.
     pub(super) fn find(&self, prefix: &[u8]) -> Result<Option<EntryList>> {
-        let place = match self.snapshot.entries_listed(prefix, self.switch) {
-            ListFound::Complete(list) => return Ok(Some(list)),
-            ListFound::TooLong | ListFound::Absent(None) => return Ok(None),
-            ListFound::Absent(Some(place)) => place,
-        };
-        let list = self.read(prefix)?;
-        self.snapshot.keep_list(&place, prefix, list.as_ref());
+        match self.snapshot.entries_listed(prefix, self.switch) {
+            ListFound::Complete(list) => Ok(Some(list)),
+            ListFound::TooLong | ListFound::Absent(None) => Ok(None),
+            ListFound::Absent(Some(place)) => self.read_and_keep(prefix, &place),
+        }
+    }
+
+    /// The list of the first `most` entries whose keys begin with `prefix`, or of more. Returns `None` if they are too many for one.
+    pub(super) fn find_or_read(&self, prefix: &[u8], most: usize) -> Result<Option<EntryList>> {
+        match self.snapshot.entries_listed(prefix, self.switch) {
+            ListFound::Complete(list) => Ok(Some(list)),
+            ListFound::TooLong => Ok(None),
+            ListFound::Absent(None) => self.read(prefix, most),
+            ListFound::Absent(Some(place)) => self.read_and_keep(prefix, &place),
+        }
+    }
+
+    fn read_and_keep(&self, prefix: &[u8], place: &ListPlace) -> Result<Option<EntryList>> {
+        let list = self.read(prefix, usize::MAX)?;
+        self.snapshot.keep_list(place, prefix, list.as_ref());
         Ok(list)
     }
 
-    /// Reads the entries. Returns `None` if they are too many for a list.
-    fn read(&self, prefix: &[u8]) -> Result<Option<EntryList>> {
+    /// Reads the first `most` entries. Returns `None` if they are too many for a list.
+    fn read(&self, prefix: &[u8], most: usize) -> Result<Option<EntryList>> {
+        if self.is_key {
+            return read_one(self.snapshot, prefix);
+        }
         let mut end = prefix.to_vec();
         // No key of an entry is all ones, so there is a byte that can be one higher.
         while end.pop_if(|last| *last == u8::MAX).is_some() {}
@@ -39,17 +57,34 @@ impl EntryListing<'_> {
             *last += 1;
         }
         let bounds = (prefix.to_vec(), Some(end));
-        let mut scan =
-            Scan::open(self.snapshot, Family::Entries, bounds, CacheUse::Fill, self.operation);
-        let mut list = EntryList::new();
-        while scan.advance()? {
-            let rest = scan.key().get(prefix.len()..).unwrap_or_default();
-            if !list.push(rest, scan.value()) {
-                return Ok(None);
-            }
-        }
-        Ok(Some(list))
+        let mut scan = Scan::open(self.snapshot, Family::Entries, bounds, CacheUse::Fill, self.operation);
+        scan.advance()?;
+        list_from(&mut scan, prefix, most)
     }
+}
+
+/// Reads the only entry that a key can have. Returns `None` if it is too long for a list.
+pub(super) fn read_one(snapshot: &Snapshot, key: &[u8]) -> Result<Option<EntryList>> {
+    let mut list = EntryList::new();
+    let fits = snapshot.get(Family::Entries, key)?.is_none_or(|value| list.push(&[], &value));
+    Ok(fits.then_some(list))
+}
+
+/// Reads the first `most` entries that begin with `prefix` from a walk that is at the first of them, or behind them. Returns `None` if they are too
+/// many for a list.
+pub(super) fn list_from(scan: &mut Scan, prefix: &[u8], most: usize) -> Result<Option<EntryList>> {
+    let (mut list, mut entries) = (EntryList::new(), 0);
+    while let Some(rest) = scan.key().strip_prefix(prefix) {
+        if !list.push(rest, scan.value()) {
+            return Ok(None);
+        }
+        entries += 1;
+        if entries >= most {
+            break;
+        }
+        scan.advance()?;
+    }
+    Ok(Some(list))
 }
 
 /// Whether `end` is the first key after all that begin with `prefix`.
@@ -122,7 +157,9 @@ mod tests {
     #[test]
     fn the_end_of_what_begins_alike() {
         assert!(is_end_of(&[1, 2], &[1, 3]) && is_end_of(&[1, 255, 255], &[2]));
-        assert!(!is_end_of(&[1, 2], &[1, 4]) && !is_end_of(&[1, 2], &[1, 3, 0]) && !is_end_of(&[1, 255], &[1]));
+        assert!(
+            !is_end_of(&[1, 2], &[1, 4]) && !is_end_of(&[1, 2], &[1, 3, 0]) && !is_end_of(&[1, 255], &[1])
+        );
         assert!(!is_end_of(&[255], &[]) && !is_end_of(&[], &[]));
     }
 

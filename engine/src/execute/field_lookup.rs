@@ -18,14 +18,14 @@ use query::expression::Variables;
 use query::operation::OperationContext;
 use query::pipeline::foreign::FieldIndex;
 use store::Family;
-use store::entry_lists::EntryList;
+use store::entry_lists::{EntryList, ListFound};
 use store::keys::{CollectionId, ID_BYTES};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
 use crate::document::decode::{EMPTY, stored};
-use crate::execute::entry_list::{EntryListing, ListWalk};
+use crate::execute::entry_list::{ListWalk, list_from, read_one};
 use crate::execute::read_view::ReadView;
 use crate::execute::record_fetch::RecordFetch;
 use crate::plan::bounds::ID_FIELD;
@@ -43,12 +43,8 @@ pub(super) struct FieldLookup {
     wanted: RawBson,
     key: Vec<u8>,
     state: State,
-    /// The entries of the value, if their list is in memory.
-    list: Option<ListWalk>,
     records: RecordFetch,
     record_key: Vec<u8>,
-    /// The value of the entry that was looked up.
-    entry: Vec<u8>,
     document: Vec<u8>,
 }
 
@@ -56,10 +52,21 @@ pub(super) struct FieldLookup {
 enum Keys {
     /// Among the records: the field is the `_id`.
     Records(CollectionId),
-    /// In a unique index, which has one entry for a value.
-    Unique(Index, Direction),
-    /// In any other index. The walk through it is opened for the first value whose entries are not listed.
-    Plain(Index, Direction, Option<Box<Scan>>),
+    Index(Box<IndexKeys>),
+}
+
+/// The keys of an index, which has one entry for a value if it is unique.
+struct IndexKeys {
+    index: Index,
+    direction: Direction,
+    /// The entries of the value, if their list is in memory.
+    list: Option<ListWalk>,
+    /// A walk through the index, opened for the first value whose entries are not listed.
+    scan: Option<Scan>,
+    /// The value that the walk was put at last.
+    scanned: Vec<u8>,
+    /// The value of the entry that was looked up.
+    entry: Vec<u8>,
 }
 
 /// The progress of reading the documents of a value.
@@ -84,11 +91,14 @@ impl FieldLookup {
             let on_field =
                 view.indexes().iter().filter_map(|index| Some((index, index.whole_on(path.as_str())?)));
             let (index, direction) = on_field.max_by_key(|(index, _)| index.spec.is_unique())?;
-            if index.spec.is_unique() {
-                Keys::Unique(index.clone(), direction)
-            } else {
-                Keys::Plain(index.clone(), direction, None)
-            }
+            Keys::Index(Box::new(IndexKeys {
+                index: index.clone(),
+                direction,
+                list: None,
+                scan: None,
+                scanned: Vec::new(),
+                entry: Vec::new(),
+            }))
         };
         Some(Self {
             records: RecordFetch::new(&snapshot, collection, variables.operation()),
@@ -101,81 +111,39 @@ impl FieldLookup {
             wanted: RawBson::Null,
             key: Vec::new(),
             state: State::End,
-            list: None,
             record_key: collection.prefix().to_vec(),
-            entry: Vec::new(),
             document: EMPTY.to_vec(),
         })
-    }
-
-    /// The list of the entries with the key, if it is in memory or is wanted there.
-    fn list_of(&self, index: &Index) -> Result<Option<EntryList>> {
-        let Some(switch) = index.lists.switch_of(&self.key) else { return Ok(None) };
-        EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation }.find(&self.key)
     }
 
     /// Steps to the next entry of the value, and puts the key of its record into `record_key`. Returns `false` at the end.
     fn advance_entry(&mut self) -> Result<bool> {
         let is_first = self.state == State::Before;
-        let (key, record_key) = (&self.key, &mut self.record_key);
-        let malformed = |key: &[u8]| {
-            Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index")
-        };
-        let id = match &mut self.keys {
+        let (key, record_key) = (self.key.as_slice(), &mut self.record_key);
+        let keys = match &mut self.keys {
             Keys::Records(_) => {
                 if is_first {
                     key.clone_into(record_key);
                 }
                 return Ok(is_first);
             }
-            Keys::Unique(index, _) | Keys::Plain(index, ..) if self.list.is_some() => {
-                let Some(list) = self.list.as_mut().filter(|_| is_first || !index.spec.is_unique()) else {
-                    return Ok(false);
-                };
-                if !list.advance() {
-                    return Ok(false);
-                }
-                if index.spec.is_unique() {
-                    let length = self.long_keys.skip(list.value(), Direction::Ascending);
-                    list.value().get(..length.map_err(|_| malformed(key))?)
-                } else {
-                    list.key().get(key.len()..)
-                }
-            }
-            Keys::Unique(..) => {
-                if !is_first || !self.snapshot.get_into(Family::Entries, key, &mut self.entry)? {
-                    return Ok(false);
-                }
-                let length = self.long_keys.skip(&self.entry, Direction::Ascending);
-                self.entry.get(..length.map_err(|_| malformed(key))?)
-            }
-            Keys::Plain(index, _, scan) => {
-                let was_open = scan.is_some();
-                let scan = scan.get_or_insert_with(|| {
-                    let bounds = (index.id.prefix().to_vec(), Some(index.id.end()));
-                    let cache = CacheUse::Fill;
-                    Box::new(Scan::open(&self.snapshot, Family::Entries, bounds, cache, &self.operation))
-                });
-                if is_first {
-                    scan.seek(key)?;
-                } else {
-                    if !was_open {
-                        // The walk has rested: it goes on from the entry that it was at.
-                        let id = record_key.get(ID_BYTES..).unwrap_or_default();
-                        scan.seek(&[key, id].concat())?;
-                    }
-                    scan.advance()?;
-                }
-                // The bytes of a value are never the beginning of those of another one.
-                match scan.key().strip_prefix(key.as_slice()) {
-                    Some(id) => Some(id),
-                    None => return Ok(false),
-                }
-            }
+            Keys::Index(keys) => keys,
         };
+        let reader = EntryReader { snapshot: &self.snapshot, operation: &self.operation, key };
+        let is_there = if is_first {
+            keys.first(reader)?
+        } else {
+            keys.next(reader, record_key.get(ID_BYTES..).unwrap_or_default())?
+        };
+        if !is_there {
+            return Ok(false);
+        }
+        let id = keys.id(key, self.long_keys).ok_or_else(|| {
+            Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index")
+        })?;
         // The prefix of the collection stays.
         record_key.truncate(ID_BYTES);
-        record_key.extend_from_slice(id.ok_or_else(|| malformed(key))?);
+        record_key.extend_from_slice(id);
         Ok(true)
     }
 
@@ -204,6 +172,96 @@ impl FieldLookup {
     }
 }
 
+/// Reads the entries of a value.
+#[derive(Clone, Copy)]
+struct EntryReader<'a> {
+    snapshot: &'a Arc<Snapshot>,
+    operation: &'a OperationContext,
+    key: &'a [u8],
+}
+
+impl IndexKeys {
+    /// Goes to the first entry of a value. Returns `false` if there is none.
+    fn first(&mut self, reader: EntryReader<'_>) -> Result<bool> {
+        let EntryReader { snapshot, key, .. } = reader;
+        let found = self.index.lists.switch_of(key).map(|switch| snapshot.entries_listed(key, switch));
+        let list = match found {
+            Some(ListFound::Complete(list)) => Some(list),
+            Some(ListFound::Absent(Some(place))) => {
+                let list = self.read_list(reader)?;
+                snapshot.keep_list(&place, key, list.as_ref());
+                list
+            }
+            Some(ListFound::TooLong | ListFound::Absent(None)) | None => None,
+        };
+        self.list = list.map(|list| ListWalk::of(key.to_vec(), list));
+        if let Some(list) = &mut self.list {
+            return Ok(list.advance());
+        }
+        if self.index.spec.is_unique() {
+            return snapshot.get_into(Family::Entries, key, &mut self.entry);
+        }
+        Ok(self.scan_to(reader)?.key().starts_with(key))
+    }
+
+    /// Steps to the next entry of a value, after the one of the document with this `_id`. Returns `false` if there is none.
+    fn next(&mut self, reader: EntryReader<'_>, id: &[u8]) -> Result<bool> {
+        if self.index.spec.is_unique() {
+            return Ok(false);
+        }
+        if let Some(list) = &mut self.list {
+            return Ok(list.advance());
+        }
+        let key = reader.key;
+        if self.scan.is_none() {
+            // The walk has rested: it goes on from the entry that it was at.
+            self.scan_of(reader).seek(&[key, id].concat())?;
+            key.clone_into(&mut self.scanned);
+        }
+        let scan = self.scan_of(reader);
+        scan.advance()?;
+        // The bytes of a value are never the beginning of those of another one.
+        Ok(scan.key().starts_with(key))
+    }
+
+    /// The encoded `_id` that the current entry names. Returns `None` if it is damaged.
+    fn id(&self, key: &[u8], long_keys: LongKeys) -> Option<&[u8]> {
+        if self.index.spec.is_unique() {
+            let value = self.list.as_ref().map_or(self.entry.as_slice(), ListWalk::value);
+            return value.get(..long_keys.skip(value, Direction::Ascending).ok()?);
+        }
+        let entry = self.list.as_ref().map(ListWalk::key).or(self.scan.as_ref().map(Scan::key))?;
+        entry.get(key.len()..)
+    }
+
+    /// Reads all entries of a value. Returns `None` if they are too many for a list.
+    fn read_list(&mut self, reader: EntryReader<'_>) -> Result<Option<EntryList>> {
+        if self.index.spec.is_unique() {
+            return read_one(reader.snapshot, reader.key);
+        }
+        list_from(self.scan_to(reader)?, reader.key, usize::MAX)
+    }
+
+    /// The walk, at the first entry of the value, or at the one behind it.
+    fn scan_to(&mut self, reader: EntryReader<'_>) -> Result<&mut Scan> {
+        let scanned = std::mem::take(&mut self.scanned);
+        let scan = self.scan_of(reader);
+        scan.seek_after(&scanned, reader.key)?;
+        self.scanned = scanned;
+        reader.key.clone_into(&mut self.scanned);
+        Ok(self.scan_of(reader))
+    }
+
+    fn scan_of(&mut self, reader: EntryReader<'_>) -> &mut Scan {
+        let EntryReader { snapshot, operation, .. } = reader;
+        let index = &self.index;
+        self.scan.get_or_insert_with(|| {
+            let bounds = (index.id.prefix().to_vec(), Some(index.id.end()));
+            Scan::open(snapshot, Family::Entries, bounds, CacheUse::Fill, operation)
+        })
+    }
+}
+
 impl FieldIndex<Error> for FieldLookup {
     fn find(&mut self, value: RawBsonRef<'_>) -> Result<bool> {
         // All that the key cannot determine is left to a search, which knows the rules.
@@ -219,22 +277,17 @@ impl FieldIndex<Error> for FieldLookup {
                 self.key.extend_from_slice(&collection.prefix());
                 Direction::Ascending
             }
-            Keys::Unique(index, direction) | Keys::Plain(index, direction, _) => {
+            Keys::Index(keys) => {
+                let index = &keys.index;
                 index.uses.note();
                 notes::searched(false);
                 notes::scans(notes::Plan::Index(&index.name));
                 self.key.extend_from_slice(&index.id.prefix());
-                *direction
+                keys.direction
             }
         };
         self.long_keys.encode(value, direction, &mut self.key);
         self.state = State::Before;
-        self.list = match &self.keys {
-            Keys::Records(_) => None,
-            Keys::Unique(index, _) | Keys::Plain(index, ..) => {
-                self.list_of(index)?.map(|list| ListWalk::of(self.key.clone(), list))
-            }
-        };
         Ok(true)
     }
 
@@ -261,15 +314,16 @@ impl FieldIndex<Error> for FieldLookup {
 
     fn rest(&mut self) {
         // The document is a copy and stays; the walk holds blocks of the cache.
-        if let Keys::Plain(_, _, scan) = &mut self.keys {
-            *scan = None;
+        if let Keys::Index(keys) = &mut self.keys {
+            keys.scan = None;
+            keys.scanned.clear();
         }
         self.records.rest();
     }
 }
 
 /// Whether a document has a value at a path, as a filter sees it.
-fn has(document: &RawDocument, path: &FieldPath, wanted: RawBsonRef<'_>) -> bool {
+pub(super) fn has(document: &RawDocument, path: &FieldPath, wanted: RawBsonRef<'_>) -> bool {
     let is_wanted = |value: RawBsonRef<'_>| compare(value, wanted).is_eq();
     let mut is_found = false;
     let _ = leaves(document, path, &mut |leaf| {

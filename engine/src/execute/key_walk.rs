@@ -158,7 +158,8 @@ impl KeyWalk {
         // A range of what begins alike ends where it begins, but for the last byte.
         let begins_alike = span.1.is_none_or(|end| is_end_of(prefix, end));
         let Some(switch) = lists.switch_of(prefix).filter(|_| begins_alike) else { return Ok(None) };
-        EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation }.find(prefix)
+        let is_key = span.1.is_none();
+        EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation, is_key }.find(prefix)
     }
 
     /// Opens a scan of a span.

@@ -10,6 +10,7 @@ pub(crate) mod foreign;
 pub(crate) mod found_key;
 mod key_walk;
 pub(crate) mod leading;
+pub(crate) mod listed;
 pub(crate) mod matches;
 mod merge_walk;
 pub(crate) mod natural_walk;

@@ -15,10 +15,7 @@ use std::sync::Arc;
 use base::error::{Error, Result};
 use base::metrics::notes;
 use base::sync;
-use bson::{RawBsonRef, RawDocument};
 use index::collation::Collation;
-use index::key::Direction;
-use index::order::compare;
 use query::code::Code;
 use store::keys::{CollectionId, OrderId};
 use store::snapshot::Snapshot;
@@ -317,99 +314,6 @@ pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
         return look_up_beside_change(database, find, key_in);
     }
     Ok(Some((found, FoundRecord { key, bytes })))
-}
-
-/// The result of a lookup by a unique index.
-pub(crate) enum FoundByIndex {
-    /// The record that matches.
-    Record(FoundRecord<Vec<u8>>),
-    /// No record matches.
-    Nothing,
-    /// It has to be searched for: there is no collection or no index can be asked, or something changed meanwhile.
-    Unknown,
-}
-
-/// Looks up a record whose field has a value, by a unique index on this field alone, or by the list in memory of what any other
-/// index on it has. Without a snapshot: the record is tested after its entry was read, and one that does not match says that it was
-/// changed in between.
-pub(crate) fn look_up_by_index<'a>(
-    database: &Arc<Database>,
-    find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
-    field: &str,
-    value: RawBsonRef<'_>,
-) -> Result<FoundByIndex> {
-    let Some(found) = find()? else { return Ok(FoundByIndex::Unknown) };
-    // The keys of such indexes, and the test below, are about bytes.
-    if !found.collation.is_simple() {
-        return Ok(FoundByIndex::Unknown);
-    }
-    // Before the indexes, as in `of_found`.
-    let before = found.changes();
-    let indexes = found.indexes();
-    let on_field = indexes.iter().filter_map(|index| Some((index, index.whole_on(field)?)));
-    let Some((index, direction)) = on_field.max_by_key(|(index, _)| index.spec.is_unique()) else {
-        return Ok(FoundByIndex::Unknown);
-    };
-    let mut key = index.id.prefix().to_vec();
-    index.spec.long_keys().encode(value, direction, &mut key);
-    let Some(entry) = first_entry(database, index, &key)? else { return Ok(FoundByIndex::Unknown) };
-    index.uses.note();
-    let mut record = None;
-    if let Some(id) = entry.id {
-        let record_key = [&found.id.prefix()[..], &id].concat();
-        let bytes = database.record(&record_key)?;
-        record = Some(FoundRecord { key: record_key, bytes });
-    }
-    let after = found.changes();
-    if after.is_ending() || after.has_withdrawn_since(before) {
-        return Ok(FoundByIndex::Unknown);
-    }
-    let document = record.as_ref().and_then(|record| RawDocument::from_bytes(record.bytes.as_deref()?).ok());
-    let stored = document.and_then(|document| document.get(field).ok().flatten());
-    // An array of which an element has the value matches too, but that is for the filter to say.
-    let is_match = stored.is_some_and(|stored| compare(stored, value).is_eq());
-    if record.is_some() && !is_match {
-        return Ok(FoundByIndex::Unknown);
-    }
-    if index.spec.is_unique() {
-        // One look-up for the two reads: it finds one document.
-        notes::looked_up();
-    } else {
-        // Counted like the search that it replaces.
-        notes::searched(false);
-        notes::scans(notes::Plan::Index(&index.name));
-        let examined = u64::from(record.is_some());
-        notes::examined(examined, examined);
-    }
-    Ok(record.map_or(FoundByIndex::Nothing, FoundByIndex::Record))
-}
-
-/// The first entry of an index with some values.
-struct FirstEntry {
-    /// The encoded `_id` of its document. Absent if there is no entry.
-    id: Option<Vec<u8>>,
-}
-
-/// The first entry with the values that `key` has. Returns `None` if only a scan finds it.
-fn first_entry(database: &Arc<Database>, index: &Index, key: &[u8]) -> Result<Option<FirstEntry>> {
-    let switch = index.lists.switch_of(key);
-    let list = switch.and_then(|switch| database.entries_listed(key, switch));
-    let id_of_unique = |value: &[u8]| {
-        let length = index.spec.long_keys().skip(value, Direction::Ascending).ok();
-        let id = length.and_then(|length| value.get(..length)).ok_or_else(|| {
-            Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index")
-        })?;
-        Ok::<_, Error>(id.to_vec())
-    };
-    let id = match (list, index.spec.is_unique()) {
-        (Some(list), true) => list.at(0).map(|(_, value, _)| id_of_unique(value)).transpose()?,
-        (Some(list), false) => list.at(0).map(|(id, _, _)| id.to_vec()),
-        (None, true) => {
-            database.get(Family::Entries, key)?.map(|value| id_of_unique(&value)).transpose()?
-        }
-        (None, false) => return Ok(None),
-    };
-    Ok(Some(FirstEntry { id }))
 }
 
 /// Looks up the record in a snapshot, which can be searched for the collection as well.

@@ -102,12 +102,19 @@ pub(crate) fn point_id<'f>(filter: &'f Document, collation: &Collation) -> Optio
 
 /// The field and the value of a filter that is nothing but `{field: value}`. Returns `None` for the types and names for which
 /// that is more than the equality of one field.
-pub(crate) fn only_equality(filter: &Document) -> Option<(&str, RawBsonRef<'_>)> {
+pub(crate) fn only_equality(filter: &Document) -> Option<Equality<'_>> {
     let (name, value) = filter.iter().next().filter(|_| filter.len() == 1)?;
     // A path may lead through arrays, `$` is the start of an operator, and no field has a zero byte in its name.
     let is_field = !name.contains(['.', '\0']) && !name.starts_with('$');
     // Indexes with another collation are not asked by this value.
-    Some((name.as_str(), point_value(value, &SIMPLE).filter(|_| is_field)?))
+    Some(Equality { field: name, value: point_value(value, &SIMPLE).filter(|_| is_field)? })
+}
+
+/// What a filter asks for that is nothing but `{field: value}`.
+#[derive(Clone, Copy)]
+pub(crate) struct Equality<'f> {
+    pub(crate) field: &'f str,
+    pub(crate) value: RawBsonRef<'f>,
 }
 
 /// A value as what a filter compares with, if it is found by its key alone.

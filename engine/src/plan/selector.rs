@@ -16,7 +16,7 @@ use query::operation::OperationContext;
 use smallvec::SmallVec;
 use store::keys::CollectionId;
 
-use crate::plan::bounds::{is_only_equalities, only_equality, point_id};
+use crate::plan::bounds::{Equality, is_only_equalities, only_equality, point_id};
 
 /// The key of the one record that can match.
 pub(crate) type PointKey = SmallVec<[u8; 32]>;
@@ -93,7 +93,7 @@ impl Selector {
     pub(crate) fn with_variables(filter: &Document, variables: Variables) -> Result<Self> {
         let parsed = match only_equality(filter) {
             // The most frequent filter needs no bytes of its document.
-            Some((field, value)) => Filter::equality(field, value, &variables)?,
+            Some(Equality { field, value }) => Filter::equality(field, value, &variables)?,
             None => Filter::parse_with(&RawDocumentBuf::try_from(filter)?, &variables)?,
         };
         let point = point_id(filter, variables.collation()).map(encoded);

@@ -8,6 +8,7 @@
 
 #[path = "../../linked/schedules.rs"]
 mod schedules;
+mod searches;
 mod streams;
 mod tokens;
 mod transactions;
@@ -599,61 +600,6 @@ fn what_was_seen_is_never_older_afterwards() {
 #[test]
 fn planted_copies_of_older_records_are_found() {
     finds(PlantedFault::CopiesKeptLate, changes_that_are_looked_up);
-}
-
-/// A number that is raised, and readers who ask for it by an index, so often that their answers come from lists in memory.
-fn numbers_that_are_searched_for(fault: PlantedFault) -> Findings {
-    let world = World::new(fault);
-    world.things().insert_one(doc! { "_id": 0, "n": 0 }).run().expect("nothing is there yet");
-    world.index("n", false).expect("an index");
-    let raise = world.thread(move |world| {
-        for round in 0..ROUNDS {
-            let (things, one) = (world.things(), doc! { "$inc": { "n": 1 } });
-            let changed = if round % 2 == 0 {
-                things.update_one(doc! { "_id": 0 }, one).run()
-            } else {
-                things.update_many(doc! { "n": { "$gte": 0 } }, one).run()
-            };
-            is_done(world, changed);
-        }
-    });
-    let read = |in_one_search: bool| {
-        world.thread(move |world| {
-            let mut last = 0;
-            for round in 0..4 * ROUNDS {
-                let n = round % (ROUNDS + 1);
-                let is_there = if in_one_search {
-                    !world.read(world.things().find(doc! { "n": n }).run()).is_empty()
-                } else {
-                    world.things().find_one(doc! { "n": n }).run().is_ok_and(|found| found.is_some())
-                };
-                world.expect(!is_there || n >= last, || format!("{n} after {last}"));
-                last = if is_there { n } else { last };
-            }
-        })
-    };
-    beside(vec![raise, read(false), read(true)]);
-    let stored = world.documents().values().filter_map(|document| document.get_i32("n").ok()).next();
-    for n in 0..=ROUNDS {
-        let found = world.things().find_one(doc! { "n": n }).run().expect("a search");
-        world.expect(found.is_some() == (stored == Some(n)), || format!("{n} is found, and {stored:?} is stored"));
-    }
-    world.findings()
-}
-
-#[test]
-fn what_is_searched_for_again_is_never_an_older_state() {
-    holds(numbers_that_are_searched_for);
-}
-
-#[test]
-fn planted_lists_that_writers_leave_are_found() {
-    finds(PlantedFault::ListsNotNoted, numbers_that_are_searched_for);
-}
-
-#[test]
-fn planted_lists_that_do_not_wait_for_writers_are_found() {
-    finds(PlantedFault::ListsUsedEarly, numbers_that_are_searched_for);
 }
 
 /// Takers of the first document, and one who puts documents back in front of what they have seen.

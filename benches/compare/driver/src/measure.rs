@@ -10,13 +10,28 @@ use std::process::{Command, Stdio};
 pub(crate) const STORES: [&str; 8] =
     ["cairndb", "rocksdb", "polodb", "sqlite", "redb", "fjall", "lmdb", "lmdb-master3"];
 /// The figures, in the order of the tables.
-pub(crate) const FIGURES: [&str; 7] =
-    ["insert_one", "transaction_ten", "insert_many", "find_by_id", "scan", "scan_filter", "update_inc"];
+pub(crate) const FIGURES: [&str; 8] = [
+    "insert_one",
+    "transaction_ten",
+    "insert_many",
+    "find_by_id",
+    "find_by_id_warm",
+    "scan",
+    "scan_filter",
+    "update_inc",
+];
 /// The figures of an index, of stores that look into their documents.
-pub(crate) const INDEXED: [&str; 5] =
-    ["create_index", "find_by_index", "range_by_index", "sort_by_index", "covered"];
+pub(crate) const INDEXED: [&str; 7] = [
+    "create_index",
+    "find_by_index",
+    "find_by_index_warm",
+    "range_by_index",
+    "range_by_index_warm",
+    "sort_by_index",
+    "covered",
+];
 /// The figures of what is worked out of many documents, of stores that group and join.
-pub(crate) const PIPELINES: [&str; 2] = ["group", "join"];
+pub(crate) const PIPELINES: [&str; 3] = ["group", "join", "join_warm"];
 
 /// The time at which a write counts as done. Stores are compared within a level only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -149,7 +149,7 @@ mod tests {
         let text = table(Level::Synced, &["redb", "lmdb"], &figures);
         assert!(
             text.ends_with(
-                "| redb | – | – | – | – | 1,500 | – | – |\n| lmdb | – | – | – | – | – | – | – |\n"
+                "| redb | – | – | – | – | – | 1,500 | – | – |\n| lmdb | – | – | – | – | – | – | – | – |\n"
             ),
             "{text}"
         );
@@ -160,7 +160,7 @@ mod tests {
         let mut figures = Figures::default();
         figures.add(Level::Unsynced, "sqlite", "covered", 1_500.0);
         let text = table_of_index(&["redb", "sqlite"], &figures);
-        assert!(text.ends_with("---:|\n| sqlite, unsynced | – | – | – | – | 1,500 |\n"), "{text}");
+        assert!(text.ends_with("---:|\n| sqlite, unsynced | – | – | – | – | – | – | 1,500 |\n"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::durability::Result;
 use crate::random::Random;
 use crate::store::{DocumentStore, Seen, expect_seen, report};
+use crate::warm::warm;
 
 /// The number of orders that a range has.
 const RANGE: u64 = 100;
@@ -43,12 +44,13 @@ impl Kind {
     /// All kinds, in the order of the table.
     pub const ALL: [Self; 4] = [Self::One, Self::Range, Self::Last, Self::Numbers];
 
-    fn figure(self) -> &'static str {
+    /// The name of the figure, and that of the same where each document is asked for about four times.
+    fn figures(self) -> (&'static str, Option<&'static str>) {
         match self {
-            Self::One => "find_by_index",
-            Self::Range => "range_by_index",
-            Self::Last => "sort_by_index",
-            Self::Numbers => "covered",
+            Self::One => ("find_by_index", Some("find_by_index_warm")),
+            Self::Range => ("range_by_index", Some("range_by_index_warm")),
+            Self::Last => ("sort_by_index", None),
+            Self::Numbers => ("covered", None),
         }
     }
 
@@ -94,15 +96,19 @@ pub(crate) fn perform<S: IndexedStore>(store: &mut S, stored: u64, count: u64) -
     for kind in S::KINDS {
         let size = kind.size(stored);
         let reads = count.div_ceil(size);
-        let mut random = Random::new(3);
-        let mut seen = Seen::default();
-        let start = Instant::now();
-        for _ in 0..reads {
-            let first = random.below(usize::try_from(stored - size + 1).unwrap_or(usize::MAX));
-            store.read_by_index(kind.at(first as u64, size), &mut seen)?;
+        let (figure, warm_figure) = kind.figures();
+        let firsts = usize::try_from(stored - size + 1).unwrap_or(usize::MAX);
+        let warm = warm_figure.map(|figure| (figure, warm(firsts as u64, reads * size)));
+        for (figure, firsts) in [(figure, firsts)].into_iter().chain(warm) {
+            let mut random = Random::new(3);
+            let mut seen = Seen::default();
+            let start = Instant::now();
+            for _ in 0..reads {
+                store.read_by_index(kind.at(random.below(firsts) as u64, size), &mut seen)?;
+            }
+            report(figure, reads * size, start);
+            expect_seen(figure, &seen, reads * size)?;
         }
-        report(kind.figure(), reads * size, start);
-        expect_seen(kind.figure(), &seen, reads * size)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ pub mod order;
 pub mod pipeline;
 mod random;
 mod store;
+mod warm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ pub use pipeline::{City, Parcel, PipelineStore};
 use random::Random;
 pub use store::{DocumentStore, Seen, Store};
 use store::{expect_seen, report};
+use warm::warm;
 
 /// The number of documents that one transaction stores.
 const TRANSACTION_DOCUMENTS: usize = 10;
@@ -168,15 +170,18 @@ fn insert_batches<S: Store>(store: &mut S, first: u64, count: u64) -> Result<Vec
 }
 
 fn read<S: Store>(store: &S, ids: &[S::Id], count: u64) -> Result<()> {
-    let mut random = Random::new(1);
-    let mut seen = Seen::default();
-    let start = Instant::now();
-    for _ in 0..count {
-        let Some(id) = ids.get(random.below(ids.len())) else { break };
-        store.read(id, &mut seen)?;
+    for (figure, among) in [("find_by_id", ids.len()), ("find_by_id_warm", warm(ids.len() as u64, count))] {
+        let mut random = Random::new(1);
+        let mut seen = Seen::default();
+        let start = Instant::now();
+        for _ in 0..count {
+            let Some(id) = ids.get(random.below(among)) else { break };
+            store.read(id, &mut seen)?;
+        }
+        report(figure, count, start);
+        expect_seen(figure, &seen, count)?;
     }
-    report("find_by_id", count, start);
-    expect_seen("reads", &seen, count)
+    Ok(())
 }
 
 fn scan<S: Store>(store: &S, stored: u64) -> Result<()> {

@@ -1,0 +1,191 @@
+//! Finds the documents with a value in one field without a plan, by a unique index or by lists in memory.
+
+use std::sync::Arc;
+
+use base::error::{Error, Result};
+use base::metrics::notes;
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use index::key::Direction;
+use index::order::compare;
+use index::path::FieldPath;
+use query::operation::OperationContext;
+use store::{Database, Family};
+
+use crate::catalog::indexes::Index;
+use crate::document::decode::stored;
+use crate::execute::entry_list::EntryListing;
+use crate::execute::field_lookup::has;
+use crate::execute::read_view::{FoundCollection, FoundRecord, ReadView};
+use crate::plan::bounds::Equality;
+
+/// The most bytes of documents that are found at once. More of them are read one by one.
+const DOCUMENTS_BYTES_MAX: usize = 64 << 10;
+
+/// The result of a lookup by a unique index.
+pub(crate) enum FoundByIndex {
+    /// The record that matches.
+    Record(FoundRecord<Vec<u8>>),
+    /// No record matches.
+    Nothing,
+    /// It has to be searched for: there is no collection or no index can be asked, or something changed meanwhile.
+    Unknown,
+}
+
+/// Looks up a record whose field has a value, by a unique index on this field alone, or by the list in memory of what any other
+/// index on it has. Without a snapshot: the record is tested after its entry was read, and one that does not match says that it was
+/// changed in between.
+pub(crate) fn look_up_by_index<'a>(
+    database: &Arc<Database>,
+    find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
+    field: &str,
+    value: RawBsonRef<'_>,
+) -> Result<FoundByIndex> {
+    let Some(found) = find()? else { return Ok(FoundByIndex::Unknown) };
+    // The keys of such indexes, and the test below, are about bytes.
+    if !found.collation.is_simple() {
+        return Ok(FoundByIndex::Unknown);
+    }
+    // Before the indexes, as in `of_found`.
+    let before = found.changes();
+    let indexes = found.indexes();
+    let Some((index, direction)) = index_on(&indexes, field) else { return Ok(FoundByIndex::Unknown) };
+    let mut key = index.id.prefix().to_vec();
+    index.spec.long_keys().encode(value, direction, &mut key);
+    let Some(entry) = first_entry(database, index, &key)? else { return Ok(FoundByIndex::Unknown) };
+    index.uses.note();
+    let mut record = None;
+    if let Some(id) = entry.id {
+        let record_key = [&found.id.prefix()[..], &id].concat();
+        let bytes = database.record(&record_key)?;
+        record = Some(FoundRecord { key: record_key, bytes });
+    }
+    let after = found.changes();
+    if after.is_ending() || after.has_withdrawn_since(before) {
+        return Ok(FoundByIndex::Unknown);
+    }
+    let document = record.as_ref().and_then(|record| RawDocument::from_bytes(record.bytes.as_deref()?).ok());
+    let stored = document.and_then(|document| document.get(field).ok().flatten());
+    // An array of which an element has the value matches too, but that is for the filter to say.
+    let is_match = stored.is_some_and(|stored| compare(stored, value).is_eq());
+    if record.is_some() && !is_match {
+        return Ok(FoundByIndex::Unknown);
+    }
+    if index.spec.is_unique() {
+        // One look-up for the two reads: it finds one document.
+        notes::looked_up();
+    } else {
+        note_search(index, u64::from(record.is_some()));
+    }
+    Ok(record.map_or(FoundByIndex::Nothing, FoundByIndex::Record))
+}
+
+/// The first entry of an index with some values.
+struct FirstEntry {
+    /// The encoded `_id` of its document. Absent if there is no entry.
+    id: Option<Vec<u8>>,
+}
+
+/// The first entry with the values that `key` has. Returns `None` if only a scan finds it.
+fn first_entry(database: &Arc<Database>, index: &Index, key: &[u8]) -> Result<Option<FirstEntry>> {
+    let switch = index.lists.switch_of(key);
+    let list = switch.and_then(|switch| database.entries_listed(key, switch));
+    let id_of_unique = |value: &[u8]| id_of_unique(index, key, value).map(<[u8]>::to_vec);
+    let id = match (list, index.spec.is_unique()) {
+        (Some(list), true) => list.at(0).map(|(_, value, _)| id_of_unique(value)).transpose()?,
+        (Some(list), false) => list.at(0).map(|(id, _, _)| id.to_vec()),
+        (None, true) => database.get(Family::Entries, key)?.map(|value| id_of_unique(&value)).transpose()?,
+        (None, false) => return Ok(None),
+    };
+    Ok(Some(FirstEntry { id }))
+}
+
+/// Finds all documents whose field has a value, `limit` of them at most, by an index on this field alone. Returns `None` if a search must find them:
+/// there is no such index, or they are many.
+pub(crate) fn find_listed<'a>(
+    database: &Arc<Database>,
+    find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
+    equality: Equality<'_>,
+    limit: Option<u64>,
+    operation: &OperationContext,
+) -> Result<Option<Vec<RawDocumentBuf>>> {
+    let Equality { field, value } = equality;
+    // Without an index on the field no snapshot is needed.
+    let Some(found) = find()?.filter(|found| found.collation.is_simple()) else { return Ok(None) };
+    if index_on(&found.indexes(), field).is_none() {
+        return Ok(None);
+    }
+    let Some((_, view)) = ReadView::take(database, || Ok(Some(found.clone())))? else { return Ok(None) };
+    let (Some((index, direction)), Some(snapshot)) = (index_on(view.indexes(), field), view.snapshot())
+    else {
+        return Ok(None);
+    };
+    let mut key = index.id.prefix().to_vec();
+    index.spec.long_keys().encode(value, direction, &mut key);
+    let (Some(switch), Ok(path)) = (index.lists.switch_of(&key), FieldPath::parse(field)) else {
+        return Ok(None);
+    };
+    let listing = EntryListing { snapshot, switch, operation, is_key: index.spec.is_unique() };
+    let entries_max = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let Some(list) = listing.find_or_read(&key, entries_max)? else { return Ok(None) };
+    let (mut documents, mut record_key, mut bytes) = (Vec::new(), view.collection().prefix().to_vec(), 0);
+    let (prefix_bytes, mut examined, mut position) = (record_key.len(), 0, 0);
+    while documents.len() < entries_max
+        && let Some((rest, entry, next)) = list.at(position)
+    {
+        let id = if index.spec.is_unique() { id_of_unique(index, &key, entry)? } else { rest };
+        record_key.truncate(prefix_bytes);
+        record_key.extend_from_slice(id);
+        operation.step()?;
+        let document = snapshot.get(Family::Records, &record_key)?.ok_or_else(|| {
+            // Both are from one snapshot and were written in one batch, so this is not a race.
+            Error::corruption(Family::Entries.name(), &key, "the entry's document does not exist")
+        })?;
+        bytes += document.len();
+        if bytes > DOCUMENTS_BYTES_MAX {
+            return Ok(None);
+        }
+        examined += 1;
+        position = next;
+        // The entry promises it, and the document has the last word.
+        if has(stored(&record_key, &document)?, &path, value) {
+            documents.push(document_of(&record_key, document)?);
+        }
+    }
+    if documents.len() < entries_max && examined >= entries_max {
+        // Behind the entries that were read are more.
+        return Ok(None);
+    }
+    index.uses.note();
+    note_search(index, examined as u64);
+    Ok(Some(documents))
+}
+
+/// The index on a field and nothing else, and its direction. A unique one if there are several.
+fn index_on<'i>(indexes: &'i [Index], field: &str) -> Option<(&'i Index, Direction)> {
+    let on_field = indexes.iter().filter_map(|index| Some((index, index.whole_on(field)?)));
+    on_field.max_by_key(|(index, _)| index.spec.is_unique())
+}
+
+/// The encoded `_id` in the value of an entry of a unique index.
+fn id_of_unique<'v>(index: &Index, key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
+    let length = index.spec.long_keys().skip(value, Direction::Ascending).ok();
+    length.and_then(|length| value.get(..length)).ok_or_else(|| {
+        Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index")
+    })
+}
+
+/// A record as a document that is handed out.
+pub(crate) fn document_of(key: &[u8], bytes: Vec<u8>) -> Result<RawDocumentBuf> {
+    // An insert validates what it stores. So bytes that are not a document are damage, not the caller's mistake.
+    RawDocumentBuf::from_bytes(bytes).map_err(|error| {
+        let message = format!("the record is not a document: {error}");
+        Error::corruption(Family::Records.name(), key, message)
+    })
+}
+
+/// Counts what a search by an index would count, which this was done in place of.
+fn note_search(index: &Index, examined: u64) {
+    notes::searched(false);
+    notes::scans(notes::Plan::Index(&index.name));
+    notes::examined(examined, examined);
+}
