@@ -163,9 +163,10 @@ impl PipelineStore for Cairn {
     }
 }
 
-fn show(found: Cursor<RawDocumentBuf>, seen: &mut Seen) -> Result<()> {
-    for document in found {
-        seen.bytes(document?.as_bytes());
+/// Shows documents as the cursor lends them: the other stores lend theirs too.
+fn show(mut found: Cursor<RawDocumentBuf>, seen: &mut Seen) -> Result<()> {
+    while found.advance()? {
+        seen.bytes(found.current().as_bytes());
     }
     Ok(())
 }
