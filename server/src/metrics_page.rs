@@ -226,7 +226,11 @@ impl Numbers {
         page.gauge("memtable_bytes", "the memory of memtables", storage.memtable_bytes)?;
         page.gauge("cache_bytes", "the memory of cached blocks", storage.cache_bytes)?;
         page.gauge("cache_capacity_bytes", "what the cache may have", storage.cache_capacity_bytes)?;
-        page.gauge("record_cache_bytes", "the memory of records and lists of entries kept", storage.record_cache_bytes)?;
+        page.gauge(
+            "record_cache_bytes",
+            "the memory of records and lists of entries kept",
+            storage.record_cache_bytes,
+        )?;
         page.counter("record_cache_hits", "look-ups that found one there", storage.record_cache_hits)?;
         page.counter("record_cache_misses", "look-ups that did not", storage.record_cache_misses)?;
         page.gauge("key_filter_bytes", "the memory of filters of new ids", storage.key_filter_bytes)?;

@@ -88,6 +88,12 @@ impl<'a> Batch<'a> {
         self.builder.delete_range(self.database.number(family), start, end);
     }
 
+    /// Deletes every entry from `start` (included) to `end` (excluded), all of indexes or orders that have ended: their ids are never used
+    /// again, so no list of them is asked for.
+    pub fn delete_ended_entries(&mut self, start: &[u8], end: &[u8]) {
+        self.builder.delete_range(self.database.number(Family::Entries), start, end);
+    }
+
     /// Deletes every record from `start` (included) to `end` (excluded). Index builds must learn of it, so only
     /// `CollectionState::remove_records` calls this.
     pub fn delete_records(&mut self, start: &[u8], end: &[u8]) {

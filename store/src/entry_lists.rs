@@ -29,6 +29,9 @@ const LENGTHS_BYTES: usize = 4;
 const NEVER: u64 = u64::MAX;
 /// How many changes are noted while no list is used.
 const PATIENCE: i64 = 1 << 14;
+/// How many searches that want a list get none after lists were given up, doubled each time.
+const REFUSED: u32 = 32;
+const GIVEN_UP_MAX: u32 = 16;
 
 /// Entries in ascending order, each without the bytes that all of them begin with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +62,19 @@ pub struct ListSwitch {
     since: AtomicU64,
     /// How many more changes are noted while no list is used.
     patience: AtomicI64,
-    /// The first latch that has not been seen free since writers were told. Held by who switches.
-    busy: Mutex<usize>,
+    /// Held by who switches.
+    turn: Mutex<Turn>,
+}
+
+/// What is known while lists are switched on.
+#[derive(Debug, Default)]
+struct Turn {
+    /// The first latch that has not been seen free since writers were told.
+    busy: usize,
+    /// How often lists were given up.
+    given_up: u32,
+    /// How many more searches that want a list get none.
+    refused: u32,
 }
 
 impl EntryList {
@@ -98,9 +112,15 @@ impl EntryList {
         Some((rest, value, position + LENGTHS_BYTES + rest.len() + value.len()))
     }
 
-    /// Whether there is more than one entry.
-    pub fn has_several(&self) -> bool {
-        self.at(0).is_some_and(|(_, _, next)| self.at(next).is_some())
+    /// The number of entries.
+    #[expect(clippy::len_without_is_empty, reason = "the first entry says whether there is any")]
+    pub fn len(&self) -> usize {
+        let (mut entries, mut position) = (0, 0);
+        while let Some((_, _, next)) = self.at(position) {
+            entries += 1;
+            position = next;
+        }
+        entries
     }
 
     fn of(bytes: Vec<u8>) -> Option<Self> {
@@ -121,7 +141,7 @@ impl ListSwitch {
             are_noted: AtomicBool::new(false),
             since: AtomicU64::new(NEVER),
             patience: AtomicI64::new(PATIENCE),
-            busy: Mutex::new(0),
+            turn: Mutex::default(),
         }
     }
 
@@ -139,8 +159,11 @@ impl ListSwitch {
         batch.note_list(prefix);
         // For nothing, again and again: the index is written and seldom asked.
         if self.patience.fetch_sub(1, Ordering::Relaxed) < 0
-            && let Some(_busy) = self.busy.try_lock()
+            && let Some(mut turn) = self.turn.try_lock()
+            && self.are_noted()
         {
+            turn.given_up = (turn.given_up + 1).min(GIVEN_UP_MAX);
+            turn.refused = REFUSED << turn.given_up;
             // In this order: a reader who sees a write that was not noted finds no list.
             self.since.store(NEVER, Ordering::Release);
             self.are_noted.store(false, Ordering::Release);
@@ -149,20 +172,24 @@ impl ListSwitch {
 
     /// Begins to keep lists. Called again until writes from before have ended: none of them is waited for.
     fn begin(&self, database: &Database) {
-        let Some(mut busy) = self.busy.try_lock() else { return };
+        let Some(mut turn) = self.turn.try_lock() else { return };
         if self.since() != NEVER {
             return;
         }
         if !self.are_noted() {
-            *busy = 0;
+            if turn.refused > 0 {
+                turn.refused -= 1;
+                return;
+            }
+            turn.busy = 0;
             self.patience.store(PATIENCE, Ordering::Relaxed);
             self.are_noted.store(true, Ordering::Release);
         }
         let is_early = database.fault() == PlantedFault::ListsUsedEarly;
         match database.live_starts().latches().filter(|_| !is_early) {
             // Each was free once since writers were told, so what is written from now on is noted.
-            Some(latches) => match latches.first_busy(*busy) {
-                Some(at) => *busy = at,
+            Some(latches) => match latches.first_busy(turn.busy) {
+                Some(at) => turn.busy = at,
                 None => self.since.store(database.latest_sequence(), Ordering::Release),
             },
             None => self.since.store(database.latest_sequence(), Ordering::Release),
@@ -240,7 +267,7 @@ mod tests {
         assert_eq!(list.at(0), None);
         let entries: [(&[u8], &[u8]); 3] = [(b"", b""), (b"rest", b""), (b"r", b"value")];
         for (at, (rest, value)) in entries.into_iter().enumerate() {
-            assert_eq!(list.has_several(), at > 1);
+            assert_eq!(list.len(), at);
             assert!(list.push(rest, value));
         }
         let mut position = 0;

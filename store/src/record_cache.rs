@@ -36,11 +36,11 @@ const TYPICAL_BYTES: usize = 256;
 const MARKS_EACH: usize = 8;
 /// The number of times that a reader with an injected fault lets other threads go first.
 const PLANTED_YIELDS: u32 = 50;
-/// After as many records that were wanted the counts of a shard are halved.
+/// At this number the counts of a shard are halved.
 const LATELY: u32 = 1024;
 /// In a full shard of whose records few are found, one of as many that are wanted is kept: all others would be driven out before they are asked
 /// for again.
-const KEPT_OF_TOO_MANY: u32 = 16;
+const KEPT_OF_TOO_MANY: u32 = 4;
 
 /// Distinguishes lists of entries from records.
 const LISTS: u64 = 0x6a09_e667_f3bc_c909;
@@ -276,6 +276,8 @@ impl RecordCache {
                 changing.shards |= bit;
             }
             drop(shard.records.remove(&hash));
+            // One that each search would make anew, because a write comes after each, is not made.
+            shard.forget(hash);
         }
         changing
     }
@@ -370,7 +372,7 @@ impl Shard {
         let is_known = stamps.contains(&kept.stamp);
         if is_known {
             bytes.extend_from_slice(found);
-            self.lately.found += 1;
+            self.lately.note_found();
         }
         Some(is_known)
     }
@@ -384,23 +386,30 @@ impl Shard {
 
     /// Whether to keep what is wanted. A full shard from which more is driven out than found would only be work.
     fn is_worth_it(&mut self) -> bool {
-        let Lately { found, wanted } = &mut self.lately;
-        *wanted += 1;
-        if *wanted >= LATELY {
-            (*found, *wanted) = (*found / 2, *wanted / 2);
-        }
+        let Lately { found, wanted } = self.lately.note_wanted();
         let is_full = self.records.weight() > self.records.capacity() / 8 * 7;
-        !is_full || *found >= *wanted / 2 || *wanted % KEPT_OF_TOO_MANY == 0
+        !is_full || found >= wanted / 2 || wanted % KEPT_OF_TOO_MANY == 0
     }
 
     /// Whether the key with this hash was looked for before, and no other one at the same place since.
     fn is_asked_again(&mut self, hash: u64) -> bool {
-        let place = (hash >> 32) as usize & (self.asked.len() - 1);
         // Never 0, which is the mark of no key. Of other bits than the place. Two keys have one mark seldom enough.
         let [low, high, ..] = hash.to_le_bytes();
         let mark = u16::from_le_bytes([low, high]) | 1;
-        let Some(asked) = self.asked.get_mut(place) else { return false };
+        let Some(asked) = self.asked_at(hash) else { return false };
         std::mem::replace(asked, mark) == mark
+    }
+
+    /// Forgets that the key with this hash was looked for.
+    fn forget(&mut self, hash: u64) {
+        if let Some(asked) = self.asked_at(hash) {
+            *asked = 0;
+        }
+    }
+
+    fn asked_at(&mut self, hash: u64) -> Option<&mut u16> {
+        let place = (hash >> 32) as usize & (self.asked.len() - 1);
+        self.asked.get_mut(place)
     }
 
     fn begin(&mut self) {
@@ -411,6 +420,28 @@ impl Shard {
     fn end(&mut self) {
         self.writes -= 1;
         self.changed = None;
+    }
+}
+
+impl Lately {
+    #[inline]
+    fn note_found(&mut self) {
+        self.found += 1;
+        self.halve_at_limit();
+    }
+
+    /// Counts what is wanted. Returns the counts as they are then.
+    fn note_wanted(&mut self) -> Self {
+        self.wanted += 1;
+        self.halve_at_limit();
+        *self
+    }
+
+    #[inline]
+    fn halve_at_limit(&mut self) {
+        if self.found >= LATELY || self.wanted >= LATELY {
+            (self.found, self.wanted) = (self.found / 2, self.wanted / 2);
+        }
     }
 }
 
@@ -740,6 +771,45 @@ mod tests {
         assert!(sizes.bytes <= capacity as u64 && sizes.bytes > capacity as u64 / 2, "{sizes:?}");
         let stayed = often.iter().filter(|key| found(&cache, *key).is_some()).count();
         assert!(stayed > 900, "{stayed}");
+    }
+
+    #[test]
+    fn a_list_that_was_taken_out_is_wanted_after_two_more_searches() {
+        let cache = cache();
+        let find = || {
+            let mut list = Vec::new();
+            match cache.look_up_list(KEY, 5..=20, &mut list) {
+                LookedUp::Record => Err(list),
+                LookedUp::Nothing(place) => Ok(place),
+            }
+        };
+        let keep = |place: &Place, stamp: u64| {
+            cache.keep_of(place, ReadRecord { key: KEY, bytes: b"list" }, stamp, || 10);
+        };
+        assert!(matches!(find(), Ok(None)));
+        // Older than any that counts, it is replaced.
+        for stamp in [4, 15] {
+            let Ok(Some(place)) = find() else { panic!("it is wanted") };
+            keep(&place, stamp);
+        }
+        assert_eq!(find().err().as_deref(), Some(&b"list"[..]));
+        let mut changes = Changes::default();
+        changes.note_list(KEY);
+        drop(cache.changing(&changes));
+        assert!(matches!(find(), Ok(None)) && matches!(find(), Ok(Some(_))));
+        // A record of the same key is another thing.
+        kept(&cache, KEY, b"record");
+        assert!(matches!(find(), Ok(Some(_))));
+    }
+
+    #[test]
+    fn counts_of_a_shard_stay_small() {
+        let cache = cache();
+        kept(&cache, KEY, b"record");
+        for _ in 0..5 * LATELY {
+            assert!(found(&cache, KEY).is_some());
+        }
+        assert!(cache.shards.iter().all(|shard| shard.lock().lately.found < LATELY));
     }
 
     #[test]

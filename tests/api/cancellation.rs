@@ -88,6 +88,31 @@ fn writes_end_wherever_they_are() {
     check_ended(|things, limit| things.bulk_write([model(things)]).max_time(limit).run().map(drop));
 }
 
+/// What is found at once, without a plan, ends like what is searched for.
+#[test]
+fn a_used_token_ends_searches_by_an_index() {
+    let fixture = Fixture::new();
+    let keys = IndexModel::builder().keys(doc! { "a": 1 }).build();
+    fixture.things.create_index(keys).run().expect("made");
+    fixture.things.insert_many((0..3).map(|id| doc! { "_id": id, "a": 7 })).run().expect("inserted");
+    let token = CancellationToken::new();
+    let things = fixture.things.with_cancellation(&token);
+    let mut open =
+        [doc! { "_id": 1 }, doc! { "a": 7 }].map(|filter| things.find(filter).run().expect("a cursor"));
+    assert!(open[1].advance().expect("read"));
+    token.cancel();
+    for cursor in &mut open {
+        assert_eq!(code(cursor.advance().map(drop)), Some(INTERRUPTED));
+    }
+    for filter in [doc! { "_id": 1 }, doc! { "a": 7 }, doc! { "a": 8 }] {
+        let all = things
+            .find(filter.clone())
+            .run()
+            .and_then(|mut cursor| cursor.try_for_each(|found| found.map(drop)));
+        assert_eq!(code(all), Some(INTERRUPTED), "{filter}");
+    }
+}
+
 #[test]
 fn a_used_token_ends_what_begins_later() {
     let fixture = Fixture::new();

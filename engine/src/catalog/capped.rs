@@ -391,7 +391,7 @@ impl Drop for OrderTurn<'_> {
 /// Removes everything that is stored of an order that is not complete, with its mark.
 pub(crate) fn discard(storage: Storage<'_>, order: OrderId) -> Result<()> {
     let mut batch = Batch::new(storage.database);
-    batch.delete_range(Family::Entries, &order.prefix(), &order.end());
+    batch.delete_ended_entries(&order.prefix(), &order.end());
     batch.delete(Family::Meta, &order.building_key());
     storage.store.commit_definition(batch)
 }

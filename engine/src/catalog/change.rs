@@ -585,7 +585,7 @@ pub(crate) fn drop_indexes(
     }
     let mut batch = Batch::new(storage.database);
     for index in &dropped {
-        batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
+        batch.delete_ended_entries(&index.id.prefix(), &index.id.end());
     }
     stage_entry(&mut batch, collection.id, &collection.namespace, &definition.with_indexes(kept.clone()))?;
     let event = Changed { collection, definition: &definition, kind: EventKind::DropIndexes };

@@ -44,10 +44,10 @@ pub(crate) fn stage_collection_removal(
     // The collection's id is never used again, so a write that comes late cannot appear in another
     // collection.
     for index in definition.indexes.iter() {
-        batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
+        batch.delete_ended_entries(&index.id.prefix(), &index.id.end());
     }
     if let Some(Capped { order, .. }) = definition.capped {
-        batch.delete_range(Family::Entries, &order.prefix(), &order.end());
+        batch.delete_ended_entries(&order.prefix(), &order.end());
     }
     for field in definition.fields.iter() {
         stage_sequence_removal(batch, &field.state.identity);
@@ -56,7 +56,7 @@ pub(crate) fn stage_collection_removal(
 
 /// Stages the removal of the entries under an id that is marked as being built, and of the mark.
 pub(crate) fn stage_build_removal(batch: &mut Batch<'_>, id: IndexId) {
-    batch.delete_range(Family::Entries, &id.prefix(), &id.end());
+    batch.delete_ended_entries(&id.prefix(), &id.end());
     batch.delete(Family::Meta, &id.building_key());
 }
 

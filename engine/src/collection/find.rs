@@ -484,10 +484,15 @@ pub(super) fn search(
 pub(super) fn open_watched(collection: &Handle, filter: Document, options: FindOptions) -> Result<RawCursor> {
     let watch = collection.watch(Verb::Find);
     let limit = limit(&options);
-    let found =
-        if is_tailable(&options) { Ok(None) } else { look_up_all(collection, &filter, &options, limit) };
+    let found = if is_tailable(&options) {
+        Ok(None)
+    } else {
+        // Within a transaction an error ends it, as one of the cursor would.
+        let found = look_up_all(collection, &filter, &options, limit);
+        collection.abort_on_error(found).map_err(|error| error.in_namespace(&collection.given))
+    };
     let opened = match found {
-        Ok(Some(documents)) => Ok(RawCursor::of_list(documents)),
+        Ok(Some(found)) => Ok(RawCursor::of_found(found)),
         Ok(None) => open(collection, &filter, &options, limit),
         Err(error) => Err(error),
     };

@@ -10,7 +10,7 @@ use index::key::FIELD_BYTES_MAX;
 
 use crate::catalog::collection::CollectionState;
 use crate::collection::handle::Handle;
-use crate::execute::listed::{FoundByIndex, document_of, find_listed, look_up_by_index};
+use crate::execute::listed::{FoundByIndex, FoundDocuments, document_of, find_listed, look_up_by_index};
 use crate::execute::read_view::{FoundRecord, look_up as look_up_record};
 use crate::options::FindOptions;
 use crate::plan::bounds::{Equality, ID_FIELD, only_equality};
@@ -24,8 +24,8 @@ pub(super) enum LookedUp {
     Unknown,
 }
 
-/// Looks a document up for `find_one`, if its filter is just an `_id`, or a field with a unique index: such a one needs neither a
-/// parsed filter nor a plan nor a snapshot.
+/// Looks a document up for `find_one`, if its filter is just an `_id`, or one field with an index: such a one needs neither a parsed filter
+/// nor a plan, and in most cases no snapshot.
 pub(super) fn look_up(collection: &Handle, filter: &Document, options: &FindOptions) -> Result<LookedUp> {
     if !is_plain(options) {
         return Ok(LookedUp::Unknown);
@@ -43,7 +43,7 @@ pub(super) fn look_up(collection: &Handle, filter: &Document, options: &FindOpti
         FoundByIndex::Record(FoundRecord { bytes: None, .. }) | FoundByIndex::Nothing => None,
         FoundByIndex::Unknown if field == ID_FIELD => return Ok(LookedUp::Unknown),
         FoundByIndex::Unknown => match collection.find_listed(equality, Some(1), options.max_time)? {
-            Some(mut documents) => documents.pop(),
+            Some(mut found) => found.documents.pop(),
             None => return Ok(LookedUp::Unknown),
         },
     };
@@ -58,7 +58,7 @@ pub(super) fn look_up_all(
     filter: &Document,
     options: &FindOptions,
     limit: Option<u64>,
-) -> Result<Option<Vec<RawDocumentBuf>>> {
+) -> Result<Option<FoundDocuments>> {
     if !is_plain(options) {
         return Ok(None);
     }
@@ -67,19 +67,20 @@ pub(super) fn look_up_all(
     if field != ID_FIELD {
         return collection.find_listed(equality, limit, options.max_time);
     }
+    let operation = collection.begin_plain(options.max_time);
+    operation.look()?;
     // Without a collection it may be a view, which is for the search to say.
     let Some(FoundRecord { key, bytes }) = collection.look_up(value)? else { return Ok(None) };
     let examined = u64::from(bytes.is_some());
     notes::examined(examined, examined);
-    bytes
-        .map(|bytes| document_of(&key, bytes))
-        .transpose()
-        .map(|document| Some(document.into_iter().collect()))
+    let mut found = FoundDocuments::none(&operation);
+    bytes.map_or(Ok(()), |bytes| found.add(&key, bytes))?;
+    Ok(Some(found))
 }
 
 /// Whether no option changes the result. Every field is named, so that a new option cannot be forgotten here.
 fn is_plain(options: &FindOptions) -> bool {
-    // Those with `_` change no answer: `find_one` has its own limit, and one lookup is not timed.
+    // Those with `_` change no answer, or the caller knows of them.
     let FindOptions {
         allow_disk_use: _,
         batch_size: _,
@@ -139,7 +140,7 @@ impl Handle {
         wanted: Equality<'_>,
         limit: Option<u64>,
         max_time: Option<Duration>,
-    ) -> Result<Option<Vec<RawDocumentBuf>>> {
+    ) -> Result<Option<FoundDocuments>> {
         if self.transaction().is_some() {
             return Ok(None);
         }

@@ -6,11 +6,12 @@ use std::vec::IntoIter;
 
 use base::error::{Error, Result};
 use bson::{RawDocument, RawDocumentBuf};
-use query::operation::OperationContext;
+use query::operation::{OperationContext, Reservation};
 use store::fork::{is_child, refuse_child};
 
 use crate::cursor::follower::{Follower, WaitingFollower};
 use crate::document::decode::EMPTY;
+use crate::execute::listed::FoundDocuments;
 use crate::execute::piped::Piped;
 use crate::execute::rest::Rest;
 use crate::execute::rows::Rows;
@@ -57,6 +58,7 @@ enum Source {
     List {
         rest: IntoIter<RawDocumentBuf>,
         current: RawDocumentBuf,
+        _room: Reservation,
     },
 }
 
@@ -83,8 +85,16 @@ impl RawCursor {
     }
 
     pub(crate) fn of_list(documents: Vec<RawDocumentBuf>) -> Self {
-        let list = Source::List { rest: documents.into_iter(), current: RawDocumentBuf::new() };
-        Self::of(OperationContext::default(), list)
+        let mut found = FoundDocuments::none(&OperationContext::default());
+        found.documents = documents;
+        Self::of_found(found)
+    }
+
+    /// A cursor of documents that were read when it was opened.
+    pub(crate) fn of_found(found: FoundDocuments) -> Self {
+        let FoundDocuments { documents, operation, room, .. } = found;
+        let list = Source::List { rest: documents.into_iter(), current: RawDocumentBuf::new(), _room: room };
+        Self::of(operation, list)
     }
 
     pub(crate) fn empty() -> Self {
@@ -137,7 +147,7 @@ impl RawCursor {
         // After the end and after an error, each call says that there is nothing more.
         let Some(source) = &mut self.source else { return self.end(Ok(false)) };
         self.operation.resume();
-        let stepped = source.step();
+        let stepped = source.step(&self.operation);
         self.operation.pause();
         let is_tail = matches!(source, Source::Follower(_));
         if let Some(begin) = begin {
@@ -359,16 +369,20 @@ impl RawCursor {
 impl Source {
     /// Steps to the next document. Returns how many bytes it has.
     #[inline]
-    fn step(&mut self) -> Result<Option<usize>> {
+    fn step(&mut self, operation: &OperationContext) -> Result<Option<usize>> {
         match self {
             // With the length, so that the caller does not ask the source a second time.
             Self::Rows(rows) => Ok(rows.advance()?.then(|| rows.bytes().len())),
             Self::Piped(piped) => Ok(piped.advance()?.then(|| piped.bytes().len())),
             Self::Follower(followed) => Ok(followed.advance()?.then(|| followed.bytes().len())),
-            Self::List { rest, current } => Ok(rest.next().map(|next| {
-                *current = next;
-                current.as_bytes().len()
-            })),
+            Self::List { rest, current, .. } => {
+                // Its documents are here, and it ends with its operation all the same.
+                operation.look()?;
+                Ok(rest.next().map(|next| {
+                    *current = next;
+                    current.as_bytes().len()
+                }))
+            }
         }
     }
 

@@ -78,8 +78,8 @@ pub(crate) fn plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
     Ok(counted_plans(asked, view)?.into_iter().map(|counted| counted.plan).collect())
 }
 
-/// The plans for a search on a read view, the one to follow first, with what was counted to choose it. Searches and their
-/// explanations both choose here, so they agree.
+/// The plans for a search on a read view, the one to follow first, with what was counted to choose it. Searches that are planned and
+/// their explanations both choose here, so they agree.
 pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<CountedPlan>> {
     let fault = view.snapshot().map_or(PlantedFault::None, |snapshot| snapshot.fault());
     let has_shortened_ids = view.record_keys().announced().has_shortened();

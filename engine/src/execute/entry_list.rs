@@ -9,6 +9,9 @@ use store::entry_lists::{EntryList, ListFound, ListPlace, ListSwitch};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
+/// The number of deleted entries in a row that are passed to make a list for a search that may not need all of it.
+const DELETED_MAX: u64 = 64;
+
 /// Finds lists of entries of one index on a snapshot.
 pub(super) struct EntryListing<'a> {
     pub(super) snapshot: &'a Arc<Snapshot>,
@@ -25,7 +28,7 @@ impl EntryListing<'_> {
         match self.snapshot.entries_listed(prefix, self.switch) {
             ListFound::Complete(list) => Ok(Some(list)),
             ListFound::TooLong | ListFound::Absent(None) => Ok(None),
-            ListFound::Absent(Some(place)) => self.read_and_keep(prefix, &place),
+            ListFound::Absent(Some(place)) => self.read_and_keep_hurried(prefix, &place),
         }
     }
 
@@ -34,8 +37,12 @@ impl EntryListing<'_> {
         match self.snapshot.entries_listed(prefix, self.switch) {
             ListFound::Complete(list) => Ok(Some(list)),
             ListFound::TooLong => Ok(None),
+            ListFound::Absent(Some(place)) if most == usize::MAX => self.read_and_keep(prefix, &place),
+            ListFound::Absent(Some(place)) => match self.read_and_keep_hurried(prefix, &place)? {
+                Some(list) => Ok(Some(list)),
+                None => self.read(prefix, most),
+            },
             ListFound::Absent(None) => self.read(prefix, most),
-            ListFound::Absent(Some(place)) => self.read_and_keep(prefix, &place),
         }
     }
 
@@ -45,18 +52,27 @@ impl EntryListing<'_> {
         Ok(list)
     }
 
+    /// As [`read_and_keep`](Self::read_and_keep), for a search that may need the first entries only: it does not pass many deleted ones for the
+    /// rest. Returns `None` if it would.
+    fn read_and_keep_hurried(&self, prefix: &[u8], place: &ListPlace) -> Result<Option<EntryList>> {
+        if self.is_key {
+            return self.read_and_keep(prefix, place);
+        }
+        let bounds = (prefix.to_vec(), Some(end_of(prefix)));
+        let mut scan = Scan::open_hurried(self.snapshot, Family::Entries, bounds, DELETED_MAX);
+        let read = scan.advance().and_then(|_| list_from(&mut scan, prefix, usize::MAX));
+        // Whatever stops it here stops the walk as well, or only takes longer.
+        let Ok(list) = read else { return Ok(None) };
+        self.snapshot.keep_list(place, prefix, list.as_ref());
+        Ok(list)
+    }
+
     /// Reads the first `most` entries. Returns `None` if they are too many for a list.
     fn read(&self, prefix: &[u8], most: usize) -> Result<Option<EntryList>> {
         if self.is_key {
             return read_one(self.snapshot, prefix);
         }
-        let mut end = prefix.to_vec();
-        // No key of an entry is all ones, so there is a byte that can be one higher.
-        while end.pop_if(|last| *last == u8::MAX).is_some() {}
-        if let Some(last) = end.last_mut() {
-            *last += 1;
-        }
-        let bounds = (prefix.to_vec(), Some(end));
+        let bounds = (prefix.to_vec(), Some(end_of(prefix)));
         let mut scan = Scan::open(self.snapshot, Family::Entries, bounds, CacheUse::Fill, self.operation);
         scan.advance()?;
         list_from(&mut scan, prefix, most)
@@ -85,6 +101,17 @@ pub(super) fn list_from(scan: &mut Scan, prefix: &[u8], most: usize) -> Result<O
         scan.advance()?;
     }
     Ok(Some(list))
+}
+
+/// The first key after all that begin with `prefix`.
+fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    // No key of an entry is all ones, so there is a byte that can be one higher.
+    while end.pop_if(|last| *last == u8::MAX).is_some() {}
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
 }
 
 /// Whether `end` is the first key after all that begin with `prefix`.
@@ -121,9 +148,12 @@ impl ListWalk {
         true
     }
 
-    /// Makes the next step come to the current entry again.
-    pub(super) fn repeat(&mut self) {
-        self.next = self.current;
+    /// There is no current entry until the next step, which comes to it again if `is_repeated`.
+    pub(super) fn rest(&mut self, is_repeated: bool) {
+        if is_repeated && !self.key.is_empty() {
+            self.next = self.current;
+        }
+        self.key.clear();
     }
 
     /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
@@ -173,7 +203,8 @@ mod tests {
         assert_eq!((walk.key(), walk.value()), (&[][..], &[][..]));
         assert!(walk.advance());
         assert_eq!((walk.key(), walk.value()), (&b"pa1"[..], &b"x"[..]));
-        walk.repeat();
+        walk.rest(true);
+        assert!(walk.key().is_empty() && walk.value().is_empty());
         assert!(walk.advance());
         assert_eq!(walk.key(), b"pa1");
         walk.skip_prefix(2);

@@ -126,15 +126,17 @@ impl KeyWalk {
         match self.pending.take(self.direction) {
             None => Ok(Some(KeyStep::End)),
             Some(KeySpan::Between(start, end)) => {
-                match self.list_of((&start, Some(&end)))? {
-                    // Lists ascend.
-                    Some(list) if self.direction == Direction::Ascending || !list.has_several() => {
+                // Lists ascend.
+                let is_ascending = self.direction == Direction::Ascending;
+                let list = if is_ascending { self.list_of((&start, Some(&end)))? } else { None };
+                match list {
+                    Some(list) => {
                         let mut list = ListWalk::of(start, list);
                         let is_empty = !list.advance();
                         self.current = Current::Listed(list);
                         return Ok(if is_empty { None } else { Some(KeyStep::Scanned) });
                     }
-                    Some(_) | None => self.scan((start, end)),
+                    None => self.scan((start, end)),
                 }
                 Ok(None)
             }
@@ -191,8 +193,8 @@ impl KeyWalk {
         self.release();
         if let Current::Listed(list) = &mut self.current {
             // Its bytes are few, and nothing of the store is held.
-            if current == Rest::Repeat {
-                list.repeat();
+            if current != Rest::Keep {
+                list.rest(current == Rest::Repeat);
             }
             return;
         }

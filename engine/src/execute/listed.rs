@@ -1,4 +1,4 @@
-//! Finds the documents with a value in one field without a plan, by a unique index or by lists in memory.
+//! Finds the documents with a value in one field without a plan, by an index on this field alone.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;
 use index::order::compare;
 use index::path::FieldPath;
-use query::operation::OperationContext;
+use query::operation::{OperationContext, Reservation};
 use store::{Database, Family};
 
 use crate::catalog::indexes::Index;
@@ -16,6 +16,7 @@ use crate::document::decode::stored;
 use crate::execute::entry_list::EntryListing;
 use crate::execute::field_lookup::has;
 use crate::execute::read_view::{FoundCollection, FoundRecord, ReadView};
+use crate::execute::record_fetch::RecordFetch;
 use crate::plan::bounds::Equality;
 
 /// The most bytes of documents that are found at once. More of them are read one by one.
@@ -107,14 +108,16 @@ pub(crate) fn find_listed<'a>(
     equality: Equality<'_>,
     limit: Option<u64>,
     operation: &OperationContext,
-) -> Result<Option<Vec<RawDocumentBuf>>> {
+) -> Result<Option<FoundDocuments>> {
     let Equality { field, value } = equality;
     // Without an index on the field no snapshot is needed.
-    let Some(found) = find()?.filter(|found| found.collation.is_simple()) else { return Ok(None) };
-    if index_on(&found.indexes(), field).is_none() {
+    if find()?.is_none_or(|found| index_on(&found.indexes(), field).is_none()) {
         return Ok(None);
     }
-    let Some((_, view)) = ReadView::take(database, || Ok(Some(found.clone())))? else { return Ok(None) };
+    let Some((found, view)) = ReadView::take(database, &find)? else { return Ok(None) };
+    if !found.collation.is_simple() {
+        return Ok(None);
+    }
     let (Some((index, direction)), Some(snapshot)) = (index_on(view.indexes(), field), view.snapshot())
     else {
         return Ok(None);
@@ -127,37 +130,65 @@ pub(crate) fn find_listed<'a>(
     let listing = EntryListing { snapshot, switch, operation, is_key: index.spec.is_unique() };
     let entries_max = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let Some(list) = listing.find_or_read(&key, entries_max)? else { return Ok(None) };
-    let (mut documents, mut record_key, mut bytes) = (Vec::new(), view.collection().prefix().to_vec(), 0);
+    let mut records = RecordFetch::new(snapshot, view.collection(), operation);
+    let (mut found, mut document) = (FoundDocuments::none(operation), Vec::new());
+    let mut record_key = view.collection().prefix().to_vec();
     let (prefix_bytes, mut examined, mut position) = (record_key.len(), 0, 0);
-    while documents.len() < entries_max
+    while found.documents.len() < entries_max
         && let Some((rest, entry, next)) = list.at(position)
     {
         let id = if index.spec.is_unique() { id_of_unique(index, &key, entry)? } else { rest };
         record_key.truncate(prefix_bytes);
         record_key.extend_from_slice(id);
         operation.step()?;
-        let document = snapshot.get(Family::Records, &record_key)?.ok_or_else(|| {
+        if !records.read(&record_key, &mut document)? {
             // Both are from one snapshot and were written in one batch, so this is not a race.
-            Error::corruption(Family::Entries.name(), &key, "the entry's document does not exist")
-        })?;
-        bytes += document.len();
-        if bytes > DOCUMENTS_BYTES_MAX {
+            let problem = "the entry's document does not exist";
+            return Err(Error::corruption(Family::Entries.name(), &key, problem));
+        }
+        // By the first document, so that not many are read in vain.
+        let expected = if examined == 0 { document.len() * list.len().min(entries_max) } else { 0 };
+        if expected.max(found.bytes + document.len()) > DOCUMENTS_BYTES_MAX {
             return Ok(None);
         }
         examined += 1;
         position = next;
         // The entry promises it, and the document has the last word.
         if has(stored(&record_key, &document)?, &path, value) {
-            documents.push(document_of(&record_key, document)?);
+            found.add(&record_key, document.clone())?;
         }
     }
-    if documents.len() < entries_max && examined >= entries_max {
+    if found.documents.len() < entries_max && examined >= entries_max {
         // Behind the entries that were read are more.
         return Ok(None);
     }
     index.uses.note();
     note_search(index, examined as u64);
-    Ok(Some(documents))
+    Ok(Some(found))
+}
+
+/// Documents that were found at once, and their memory.
+pub(crate) struct FoundDocuments {
+    pub(crate) documents: Vec<RawDocumentBuf>,
+    /// The operation that they were read by.
+    pub(crate) operation: OperationContext,
+    pub(crate) room: Reservation,
+    bytes: usize,
+}
+
+impl FoundDocuments {
+    pub(crate) fn none(operation: &OperationContext) -> Self {
+        let room = Reservation::of(operation);
+        Self { documents: Vec::new(), operation: operation.clone(), room, bytes: 0 }
+    }
+
+    /// Adds a record.
+    pub(crate) fn add(&mut self, key: &[u8], record: Vec<u8>) -> Result<()> {
+        self.bytes += record.len();
+        self.room.grow_to(self.bytes)?;
+        self.documents.push(document_of(key, record)?);
+        Ok(())
+    }
 }
 
 /// The index on a field and nothing else, and its direction. A unique one if there are several.

@@ -99,7 +99,7 @@ fn convert_alone(
     stands.stage(&mut batch, capped.order);
     batch.delete(Family::Meta, &capped.order.building_key());
     for index in definition.indexes.iter() {
-        batch.delete_range(Family::Entries, &index.id.prefix(), &index.id.end());
+        batch.delete_ended_entries(&index.id.prefix(), &index.id.end());
     }
     // A range and not single keys: the lowest `_id`s are one span of records. Builds that began since they were rejected
     // begin again, with the documents that stay. The counter with the commit, so that an audit sees both or neither.

@@ -62,3 +62,30 @@ fn planted_lists_that_writers_leave_are_found() {
 fn planted_lists_that_do_not_wait_for_writers_are_found() {
     finds(PlantedFault::ListsUsedEarly, numbers_that_are_searched_for);
 }
+
+/// Searches by an index, of a collection that is dropped, renamed and made anew meanwhile: each ends, with a state that was there.
+#[test]
+fn searches_beside_a_drop_and_a_rename_come_to_an_end() {
+    holds(|fault| {
+        let world = World::new(fault);
+        world.filled("things", [1]);
+        world.index("a", false).expect("an index");
+        world.filled("aside", [1]);
+        let change = world.thread(|world| {
+            is_done(world, world.collection("aside").rename("things").drop_target(true).run());
+            is_done(world, world.things().drop().run());
+        });
+        let read = || {
+            world.thread(|world| {
+                for _ in 0..ROUNDS {
+                    let found = world.read(world.things().find(doc! { "a": 1 }).run());
+                    world.expect(found.len() <= 1, || format!("{found:?}"));
+                    let found = world.things().find_one(doc! { "a": 1 }).run();
+                    world.expect(found.is_ok(), || format!("{found:?}"));
+                }
+            })
+        };
+        beside(vec![change, read(), read()]);
+        world.findings()
+    });
+}
