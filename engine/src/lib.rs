@@ -370,6 +370,7 @@ pub use store::folder_files::{FileKind, FilesOfKind};
 #[doc(inline)]
 pub use store::format::{FORMAT_VERSION, ROCKSDB_VERSION};
 #[doc(hidden)]
+#[cfg(any(test, feature = "planted-faults"))]
 pub use store::options::PlantedFault;
 #[doc(inline)]
 pub use store::options::{Acknowledgment, Compression, Durability, WriteConcern};

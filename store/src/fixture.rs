@@ -28,6 +28,7 @@ pub(crate) fn options(path: &Path, mode: OpenMode) -> StoreOptions {
         path: path.to_owned(),
         mode,
         memory_budget: 16 << 20,
+        record_cache: None,
         compression: Compression::None,
         disk_quota: None,
         index_build_memory: 1 << 20,

@@ -70,6 +70,8 @@ pub struct StoreOptions {
     pub mode: OpenMode,
     /// Bytes for the block cache and the memtables together.
     pub memory_budget: usize,
+    /// Bytes of them for records and lists of entries that are looked up often, if a suite says so. Otherwise the budget decides.
+    pub record_cache: Option<usize>,
     /// The compression of tables.
     pub compression: Compression,
     /// The limit of the folder, in bytes.
@@ -106,6 +108,7 @@ impl StoreOptions {
     pub(super) fn tuning(&self) -> Tuning {
         Tuning {
             memory_budget: self.memory_budget,
+            record_cache: self.record_cache,
             compression: self.compression,
             disk_quota: self.disk_quota,
             gate: Arc::default(),

@@ -62,6 +62,8 @@ const LEVEL_0_STOP: i32 = 12;
 pub(super) struct Tuning {
     /// In bytes.
     pub(super) memory_budget: usize,
+    /// Bytes of it for records that are looked up often, if they are not an eighth.
+    pub(super) record_cache: Option<usize>,
     pub(super) compression: Compression,
     /// The limit of the folder, in bytes.
     pub(super) disk_quota: Option<u64>,
@@ -91,7 +93,7 @@ impl Tuning {
 
     /// The bytes for records that are looked up often.
     pub(super) fn record_cache_bytes(&self) -> usize {
-        self.memory_budget / 8
+        self.record_cache.unwrap_or(self.memory_budget / 8)
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {

@@ -110,6 +110,25 @@ fn a_folder_that_cannot_be_made_is_one_line() {
     is_one_line(&with_input(wrong, b""), "usage: demo [FOLDER]");
 }
 
+/// Wherever in its story the disk is full.
+#[test]
+fn a_full_disk_is_one_line() {
+    for size in ["1m", "4m", "12m", "16m", "24m"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = ["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"];
+        let mounted = Command::new("mount").args(options).arg(folder.path()).stderr(Stdio::null()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no mount (a disk of {size})");
+            return;
+        }
+        let output = with_input(demo(folder.path()), b"");
+        let is_left_empty = is_empty(folder.path());
+        let _ = Command::new("umount").arg("-l").arg(folder.path()).status();
+        is_one_line(&output, "o space left on");
+        assert!(is_left_empty, "{size}");
+    }
+}
+
 fn interrupt(child: &Child) {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process");
     kill_process(id, Signal::INT).expect("it runs");

@@ -61,7 +61,8 @@ pub(crate) fn show(screen: &mut Screen, folder: &Path) -> Outcome<Client> {
 /// Starts the process, kills it, and returns the numbers of the documents that were acknowledged to it.
 fn acknowledged(folder: &Path) -> Outcome<Vec<i64>> {
     let mut acknowledged = Vec::new();
-    let mut writer = program(WRITER, folder)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut command = program(WRITER, folder)?;
+    let mut writer = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut lines = BufReader::new(writer.stdout.take().ok_or("the writer has no output")?);
     let mut started = None;
     let mut text = String::new();
@@ -78,9 +79,11 @@ fn acknowledged(folder: &Path) -> Outcome<Vec<i64>> {
             is_killed = true;
         }
     }
-    writer.wait()?;
+    let ended = writer.wait_with_output()?;
     if !is_killed {
-        return Err("the writer ended before it was killed".into());
+        let reason = String::from_utf8_lossy(&ended.stderr);
+        let reason = reason.trim().trim_start_matches("demo: ");
+        return Err(format!("the writer ended before it was killed: {reason}").into());
     }
     Ok(acknowledged)
 }

@@ -11,6 +11,8 @@ use tempfile::TempDir;
 const COPIES_MAX: usize = 100;
 /// The variable of the environment that has databases made in memory.
 const IN_MEMORY_VARIABLE: &str = "CAIRNDB_IN_MEMORY";
+/// Bytes in which a record or two of each part of the cache have room.
+const TINY_CACHE: usize = 256 << 10;
 /// A place in memory on Linux.
 const MEMORY_FOLDER: &str = "/dev/shm";
 
@@ -118,6 +120,14 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
 /// Options with little memory, because tests run side by side.
 pub fn small() -> ClientBuilder {
     Client::builder().memory_budget(16 << 20)
+}
+
+/// As [`small`], with as much memory for what is looked up often as the budget gives, so little that nearly everything is driven out, or
+/// none.
+pub fn small_with_cache(number: u64) -> ClientBuilder {
+    let bytes = [None, Some(TINY_CACHE), Some(0)];
+    let chosen = bytes.get(usize::try_from(number % 3).unwrap_or(0)).copied().flatten();
+    chosen.map_or_else(small, |bytes| small().record_cache(bytes))
 }
 
 /// The collection that most tests work on.

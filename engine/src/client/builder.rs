@@ -138,6 +138,7 @@ pub enum ObjectIdLayout {
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct ClientBuilder {
     pub(super) memory_budget: usize,
+    pub(super) record_cache: Option<usize>,
     pub(super) durability: Durability,
     pub(super) compression: Compression,
     pub(super) index_build_memory: Option<usize>,
@@ -163,6 +164,7 @@ impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
             memory_budget: MEMORY_BUDGET,
+            record_cache: None,
             durability: Durability::default(),
             compression: Compression::default(),
             index_build_memory: None,
@@ -686,13 +688,6 @@ impl ClientBuilder {
     #[cfg(feature = "opentelemetry")]
     pub fn tracing(mut self, tracing: OpentelemetryOptions) -> Self {
         self.tracing = tracing;
-        self
-    }
-
-    /// Plants a fault on purpose, to show that the test suites detect it.
-    #[doc(hidden)]
-    pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
-        self.fault = fault;
         self
     }
 }

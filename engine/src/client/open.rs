@@ -88,6 +88,7 @@ impl ClientBuilder {
             path,
             mode,
             memory_budget: self.memory_budget,
+            record_cache: self.record_cache,
             compression: self.compression,
             disk_quota: self.disk_quota,
             index_build_memory: self.index_build_bytes(),

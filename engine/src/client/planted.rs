@@ -1,10 +1,14 @@
-//! Damage that tests do on purpose.
+//! What tests set, and damage that they do on purpose.
 
 use base::error::Result;
 use store::Family;
 use store::write::{Batch, CommitLevel};
 
 use crate::client::Client;
+#[cfg(any(test, feature = "planted-faults"))]
+use crate::client::builder::ClientBuilder;
+#[cfg(any(test, feature = "planted-faults"))]
+use crate::options::PlantedFault;
 
 impl Client {
     /// Stores bytes as a row of the family `outcomes`, whatever they are, to show that what reads rows stands any bytes.
@@ -24,5 +28,23 @@ impl Client {
         let mut batch = Batch::new(&database);
         batch.put(Family::Outcomes, key, value);
         self.shared.store.commit(batch, CommitLevel::Delayed)
+    }
+}
+
+#[cfg(any(test, feature = "planted-faults"))]
+impl ClientBuilder {
+    /// Sets the bytes of the memory budget for records and lists of entries that are looked up often. For suites, which run with none and with
+    /// too few.
+    #[doc(hidden)]
+    pub fn record_cache(mut self, bytes: usize) -> Self {
+        self.record_cache = Some(bytes);
+        self
+    }
+
+    /// Plants a fault on purpose, to show that the test suites detect it.
+    #[doc(hidden)]
+    pub fn planted_fault(mut self, fault: PlantedFault) -> Self {
+        self.fault = fault;
+        self
     }
 }

@@ -10,7 +10,9 @@ use index::key::FIELD_BYTES_MAX;
 
 use crate::catalog::collection::CollectionState;
 use crate::collection::handle::Handle;
-use crate::execute::listed::{FoundByIndex, FoundDocuments, document_of, find_listed, look_up_by_index};
+use crate::execute::listed::{
+    DOCUMENTS_BYTES_MAX, FoundByIndex, FoundDocuments, document_of, find_listed, look_up_by_index,
+};
 use crate::execute::read_view::{FoundRecord, look_up as look_up_record};
 use crate::options::FindOptions;
 use crate::plan::bounds::{Equality, ID_FIELD, only_equality};
@@ -71,6 +73,10 @@ pub(super) fn look_up_all(
     operation.look()?;
     // Without a collection it may be a view, which is for the search to say.
     let Some(FoundRecord { key, bytes }) = collection.look_up(value)? else { return Ok(None) };
+    // A cursor that rests must not hold a large document.
+    if bytes.as_ref().is_some_and(|bytes| bytes.len() > DOCUMENTS_BYTES_MAX) {
+        return Ok(None);
+    }
     let examined = u64::from(bytes.is_some());
     notes::examined(examined, examined);
     let mut found = FoundDocuments::none(&operation);

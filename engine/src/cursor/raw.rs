@@ -346,8 +346,14 @@ impl RawCursor {
                 return;
             }
             Some(Source::Piped(piped)) => piped.rest(),
-            // A list reads no storage, so it holds no memory of it.
-            Some(Source::List { .. }) | None => Ok(()),
+            Some(Source::List { current: document, .. }) => {
+                // What is left has little memory, which is counted.
+                if current == Rest::Release {
+                    *document = RawDocumentBuf::new();
+                }
+                Ok(())
+            }
+            None => Ok(()),
         };
         if current == Rest::Repeat {
             self.next = Next::Repeat;

@@ -20,7 +20,7 @@ use crate::execute::record_fetch::RecordFetch;
 use crate::plan::bounds::Equality;
 
 /// The most bytes of documents that are found at once. More of them are read one by one.
-const DOCUMENTS_BYTES_MAX: usize = 64 << 10;
+pub(crate) const DOCUMENTS_BYTES_MAX: usize = 64 << 10;
 
 /// The result of a lookup by a unique index.
 pub(crate) enum FoundByIndex {

@@ -138,6 +138,7 @@ impl<'a> Salvage<'a> {
     }
 
     /// Plants a fault on purpose, to show that the test suites detect it.
+    #[cfg(any(test, feature = "planted-faults"))]
     #[doc(hidden)]
     pub fn planted_fault(self, fault: PlantedFault) -> Self {
         Self { fault, ..self }
@@ -341,6 +342,7 @@ fn store_options(partial: &PartialFolder) -> StoreOptions {
         path: partial.store(),
         mode: OpenMode::CreateIfMissing,
         memory_budget: MEMORY_BUDGET,
+        record_cache: None,
         compression: Compression::default(),
         disk_quota: None,
         index_build_memory: INDEX_BUILD_MEMORY,

@@ -63,7 +63,7 @@ pub(crate) fn run(seed: u64, fault: PlantedFault) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let threads = THREADS_MIN + choices.below(THREADS_MAX - THREADS_MIN + 1);
     for number in 0..=choices.below(OPENINGS_MAX) {
-        let opening = Opening { is_journaled: choices.one_in(3), fault };
+        let opening = Opening { is_journaled: choices.one_in(3), fault, number: seed };
         let store = Store::open(&scratch, opening).map_err(|error| format!("does not open: {error:?}"))?;
         if number == 0 {
             store.fill().map_err(|error| format!("cannot be filled: {error:?}"))?;
@@ -171,7 +171,7 @@ fn merged(all: Vec<Notes>) -> Notes {
 
 /// Opens the folder a last time, and checks what is there and what was noted.
 fn judge(scratch: &Scratch, fault: PlantedFault, mut notes: Notes) -> Result<(), String> {
-    let opening = Opening { is_journaled: false, fault };
+    let opening = Opening { is_journaled: false, fault, number: 0 };
     let failed = |error: cairndb::Error| format!("at the end: {error:?}");
     let store = Store::open(scratch, opening).map_err(failed)?;
     let report = store.client.verify().map_err(failed)?;

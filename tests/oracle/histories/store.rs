@@ -6,7 +6,7 @@ use cairndb::bson::{Bson, DateTime, Document, doc};
 use cairndb::{
     AutoIncrement, Client, Collection, Contract, Durability, IndexModel, IndexOptions, PlantedFault, Sequence,
 };
-use cairndb_tests::scratch::{Scratch, small};
+use cairndb_tests::scratch::{Scratch, small_with_cache};
 
 /// The numbers of lists, counters, keys and sessions. Few, so that threads meet.
 pub(crate) const LISTS: i32 = 4;
@@ -42,6 +42,8 @@ pub(crate) struct Store {
 pub(crate) struct Opening {
     pub(crate) is_journaled: bool,
     pub(crate) fault: PlantedFault,
+    /// Of the history.
+    pub(crate) number: u64,
 }
 
 impl Store {
@@ -52,7 +54,11 @@ impl Store {
             Durability::Buffered { sync_interval: Duration::from_millis(20) }
         };
         // Passes by hand only: the history must know of them.
-        let options = small().durability(durability).ttl_interval(None).planted_fault(opening.fault);
+        // With a cache of records, with one that has no room, and with none.
+        let options = small_with_cache(opening.number)
+            .durability(durability)
+            .ttl_interval(None)
+            .planted_fault(opening.fault);
         let client = options.open(scratch.path())?;
         let database = client.database("histories");
         let collection = |name| database.collection::<Document>(name);

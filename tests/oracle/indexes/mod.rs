@@ -10,7 +10,7 @@ use std::time::Instant;
 use cairndb::PlantedFault;
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
 use cairndb_tests::indexes::{Compared, run};
-use cairndb_tests::scratch::small;
+use cairndb_tests::scratch::{small, small_with_cache};
 
 const RUNS_DEFAULT: u64 = 500;
 const ROUNDS: usize = 10;
@@ -27,7 +27,9 @@ fn no_index_changes_an_answer() {
             .map(|worker| {
                 scope.spawn(move || {
                     let mine = (0..runs).filter(|number| number % WORKERS == worker);
-                    let one = |number| run(&mut Choices::seeded(part(seed, number)), ROUNDS, small());
+                    let one = |number| {
+                        run(&mut Choices::seeded(part(seed, number)), ROUNDS, small_with_cache(number))
+                    };
                     mine.map(one).collect::<Vec<_>>()
                 })
             })

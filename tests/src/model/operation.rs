@@ -84,10 +84,14 @@ impl Options {
     }
 
     pub(super) fn builder(self) -> ClientBuilder {
-        Client::builder()
-            .memory_budget(self.memory_budget)
-            .compression(self.compression)
-            .durability(self.durability)
+        let builder = Client::builder().memory_budget(self.memory_budget);
+        // With a cache of records, with one that has no room, and with none.
+        let builder = match self.memory_budget >> 20 {
+            8 => builder.record_cache(256 << 10),
+            16 => builder.record_cache(0),
+            _ => builder,
+        };
+        builder.compression(self.compression).durability(self.durability)
     }
 }
 

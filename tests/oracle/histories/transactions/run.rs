@@ -60,7 +60,7 @@ pub(crate) fn run(seed: u64, fault: PlantedFault) -> Result<Tally, String> {
     let is_slow = choices.one_in(SLOW_RUNS);
     let mut notes = Notes::default();
     for number in 0..openings {
-        let opening = Opening { is_journaled: choices.one_in(8), fault };
+        let opening = Opening { is_journaled: choices.one_in(8), fault, number: seed };
         let failed = |error| format!("{level:?}: does not open: {error:?}");
         let store = Store::open(&scratch, opening, is_slow).map_err(failed)?;
         if number == 0 {
@@ -148,7 +148,8 @@ fn work(
 /// Opens the folder a last time, and checks what is there and what was answered. Says whether the run was serializable.
 fn judge(scratch: &Scratch, fault: PlantedFault, level: Level, notes: &Notes) -> Result<bool, String> {
     let failed = |error: cairndb::Error| format!("at the end: {error:?}");
-    let store = Store::open(scratch, Opening { is_journaled: false, fault }, false).map_err(failed)?;
+    let store =
+        Store::open(scratch, Opening { is_journaled: false, fault, number: 0 }, false).map_err(failed)?;
     let end: BTreeMap<i32, Vec<i64>> =
         all(&store.lists).map_err(failed)?.iter().map(list_of).collect::<Result<_, _>>()?;
     let is_serial = check_transactions(&notes.transactions, &end, level)?;

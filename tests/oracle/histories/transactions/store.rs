@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{AutoIncrement, Client, Collection, Contract, Durability, IndexModel, IndexOptions};
-use cairndb_tests::scratch::{Scratch, small};
+use cairndb_tests::scratch::{Scratch, small_with_cache};
 
 use crate::histories::lists::Key;
 use crate::histories::store::Opening;
@@ -31,7 +31,7 @@ impl Store {
         } else {
             Durability::Buffered { sync_interval: Duration::from_millis(20) }
         };
-        let options = small().durability(durability).planted_fault(opening.fault);
+        let options = small_with_cache(opening.number).durability(durability).planted_fault(opening.fault);
         let options = if is_slow { options.transaction_lifetime(LIFETIME) } else { options };
         let client = options.open(scratch.path())?;
         let database = client.database("histories");
