@@ -71,15 +71,14 @@ ratios-large: ## Print how insertion slows down from 100 thousand to 10 million 
 tuning: ## Print what RocksDB's options cost and give, without CairnDB (seven minutes; `PARTS="writes tables loads"`).
 	@$(SETUP) && cargo run --release --locked -q -p cairndb-benches --bin tuning -- $(PARTS)
 
-# Six targets link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them. All of them are built with
+# Targets with required features link the engine. RocksDB's C++ is not instrumented, so no sanitizer watches them. All of them are built with
 # the same features, so that the engine is compiled once, and in as many parts as a release build, which two cores share.
 fuzz: ## Fuzz every target (or TARGETS) for SECONDS_EACH seconds.
 	@$(SETUP) && tool cargo-fuzz 0.13.2 && for target in $(or $(TARGETS),`cargo fuzz list`); do \
-	    case $$target in \
-	        operations|budgets|indexes|rows|frame|dispatch) \
-	            sanitizer=none; bootstrap=; features="--features engine,server" ;; \
-	        *) sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features= ;; \
-	    esac; \
+	    if awk -v name="name = \"$$target\"" '$$0 == name { here = 1 } here && /^required-features/ { found = 1 } /^$$/ { here = 0 } \
+	        END { exit !found }' fuzz/Cargo.toml; then \
+	        sanitizer=none; bootstrap=; features="--features engine,server"; \
+	    else sanitizer=address; bootstrap=RUSTC_BOOTSTRAP=1; features=; fi; \
 	    corpus="$$CAIRNDB_CACHE/fuzz-corpus/$$target"; mkdir -p "$$corpus"; \
 	    echo "fuzz: $$target for $(SECONDS_EACH) s, sanitizer $$sanitizer"; \
 	    env $$bootstrap cargo fuzz run --sanitizer $$sanitizer $$features --codegen-units 16 \
