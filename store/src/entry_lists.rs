@@ -18,7 +18,7 @@ use crate::options::PlantedFault;
 use crate::record_cache::{LookedUp, Place, ReadRecord};
 use crate::snapshot::Snapshot;
 
-/// The most bytes of a list. What has more is walked over.
+/// The most bytes of a list. Longer ones are walked over.
 const BYTES_MAX: usize = 4 << 10;
 /// The front of a list that has all entries.
 const COMPLETE: u8 = 0;
@@ -27,9 +27,9 @@ const TOO_LONG: &[u8] = &[1];
 const LENGTHS_BYTES: usize = 4;
 /// No sequence number: no list is kept.
 const NEVER: u64 = u64::MAX;
-/// How many changes are noted while no list is used.
+/// The number of changes that are noted while no list is used.
 const PATIENCE: i64 = 1 << 14;
-/// How many searches that want a list get none after lists were given up, doubled each time.
+/// The number of searches that want a list and get none after lists were given up, doubled each time.
 const REFUSED: u32 = 32;
 const GIVEN_UP_MAX: u32 = 16;
 
@@ -60,20 +60,20 @@ pub struct ListSwitch {
     are_noted: AtomicBool,
     /// The sequence number from which on all writers do. [`NEVER`] until that is known.
     since: AtomicU64,
-    /// How many more changes are noted while no list is used.
+    /// The number of changes that are still noted while no list is used.
     patience: AtomicI64,
     /// Held by who switches.
     turn: Mutex<Turn>,
 }
 
-/// What is known while lists are switched on.
+/// The progress of switching lists on.
 #[derive(Debug, Default)]
 struct Turn {
     /// The first latch that has not been seen free since writers were told.
     busy: usize,
-    /// How often lists were given up.
+    /// The number of times that lists were given up.
     given_up: u32,
-    /// How many more searches that want a list get none.
+    /// The number of searches that want a list and still get none.
     refused: u32,
 }
 

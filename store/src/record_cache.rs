@@ -257,12 +257,7 @@ impl RecordCache {
         }
         for &hash in &changes.hashes {
             let Some(mut shard) = self.shard(hash) else { continue };
-            let bit = 1 << position_of(hash);
-            // Once for the write, however many of its records are in the shard: it ends once.
-            if changing.shards & bit == 0 {
-                shard.begin();
-                changing.shards |= bit;
-            }
+            changing.enter(&mut shard, hash);
             // A range of the same batch may remove what the batch has put there.
             if shard.records.remove(&hash).is_some() && changes.ranges.is_empty() {
                 changing.kept.push((hash, shard.version));
@@ -270,11 +265,7 @@ impl RecordCache {
         }
         for &hash in &changes.lists {
             let Some(mut shard) = self.shard(hash) else { continue };
-            let bit = 1 << position_of(hash);
-            if changing.shards & bit == 0 {
-                shard.begin();
-                changing.shards |= bit;
-            }
+            changing.enter(&mut shard, hash);
             drop(shard.records.remove(&hash));
             // One that each search would make anew, because a write comes after each, is not made.
             shard.forget(hash);
@@ -516,6 +507,16 @@ impl ChangingOne<'_> {
 }
 
 impl Changing<'_> {
+    /// Begins the write in the shard of a hash. Once, however many of its records are there: it ends once.
+    #[inline]
+    fn enter(&mut self, shard: &mut Shard, hash: u64) {
+        let bit = 1 << position_of(hash);
+        if self.shards & bit == 0 {
+            shard.begin();
+            self.shards |= bit;
+        }
+    }
+
     /// Whether some of the records were kept before.
     pub(super) fn has_kept(&self) -> bool {
         !self.kept.is_empty()

@@ -57,13 +57,20 @@ pub(crate) struct Index {
 impl Index {
     /// The direction of the field `name`, if the index is one on this field alone that searches may use and that
     /// has an entry for each of its values, by the bytes of texts.
-    pub(crate) fn whole_on(&self, name: &str) -> Option<Direction> {
+    fn whole_on(&self, name: &str) -> Option<Direction> {
         let [field] = self.spec.fields() else { return None };
         let is_whole =
             self.settings.partial.is_none() && !self.settings.hidden && self.spec.wildcard().is_none();
         let is_whole = is_whole && self.spec.collation().is_simple();
         (is_whole && field.path.as_str() == name).then_some(field.direction)
     }
+}
+
+/// The index on a field and nothing else that has an entry for each of its values, and its direction. A unique one if there are several:
+/// at most one entry is better than any number.
+pub(crate) fn whole_on<'i>(indexes: &'i [Index], field: &str) -> Option<(&'i Index, Direction)> {
+    let on_field = indexes.iter().filter_map(|index| Some((index, index.whole_on(field)?)));
+    on_field.max_by_key(|(index, _)| index.spec.is_unique())
 }
 
 /// The number of times that an index was read.

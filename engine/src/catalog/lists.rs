@@ -1,4 +1,4 @@
-//! Which lists of an index's entries are kept in memory: of those that begin with the same value in one field, in two, and so on.
+//! Lists of an index's entries in memory: of those that begin with the same value in one field, in two, and so on.
 
 use index::key::{Direction, LongKeys};
 use index::spec::IndexSpec;

@@ -1,4 +1,4 @@
-//! What tests set, and damage that they do on purpose.
+//! Settings of tests, and damage that they do on purpose.
 
 use base::error::Result;
 use store::Family;

@@ -1,8 +1,9 @@
-//! Entries with equal values, read from a list in memory. What is asked for again and again, and is not there, is read and kept.
+//! Entries with equal values, read from a list in memory. A list that is asked for again and again, and is not there, is made and kept.
 
 use std::sync::Arc;
 
 use base::error::Result;
+use index::range::KeyRange;
 use query::operation::OperationContext;
 use store::Family;
 use store::entry_lists::{EntryList, ListFound, ListPlace, ListSwitch};
@@ -58,8 +59,8 @@ impl EntryListing<'_> {
         if self.is_key {
             return self.read_and_keep(prefix, place);
         }
-        let bounds = (prefix.to_vec(), Some(end_of(prefix)));
-        let mut scan = Scan::open_hurried(self.snapshot, Family::Entries, bounds, DELETED_MAX);
+        let KeyRange { start, end } = KeyRange::prefix(prefix.to_vec());
+        let mut scan = Scan::open_hurried(self.snapshot, Family::Entries, (start, end), DELETED_MAX);
         let read = scan.advance().and_then(|_| list_from(&mut scan, prefix, usize::MAX));
         // Whatever stops it here stops the walk as well, or only takes longer.
         let Ok(list) = read else { return Ok(None) };
@@ -72,8 +73,9 @@ impl EntryListing<'_> {
         if self.is_key {
             return read_one(self.snapshot, prefix);
         }
-        let bounds = (prefix.to_vec(), Some(end_of(prefix)));
-        let mut scan = Scan::open(self.snapshot, Family::Entries, bounds, CacheUse::Fill, self.operation);
+        let KeyRange { start, end } = KeyRange::prefix(prefix.to_vec());
+        let (family, cache) = (Family::Entries, CacheUse::Fill);
+        let mut scan = Scan::open(self.snapshot, family, (start, end), cache, self.operation);
         scan.advance()?;
         list_from(&mut scan, prefix, most)
     }
@@ -101,24 +103,6 @@ pub(super) fn list_from(scan: &mut Scan, prefix: &[u8], most: usize) -> Result<O
         scan.advance()?;
     }
     Ok(Some(list))
-}
-
-/// The first key after all that begin with `prefix`.
-fn end_of(prefix: &[u8]) -> Vec<u8> {
-    let mut end = prefix.to_vec();
-    // No key of an entry is all ones, so there is a byte that can be one higher.
-    while end.pop_if(|last| *last == u8::MAX).is_some() {}
-    if let Some(last) = end.last_mut() {
-        *last += 1;
-    }
-    end
-}
-
-/// Whether `end` is the first key after all that begin with `prefix`.
-pub(super) fn is_end_of(prefix: &[u8], end: &[u8]) -> bool {
-    let ones = prefix.iter().rev().take_while(|byte| **byte == u8::MAX).count();
-    let higher = prefix.get(..prefix.len() - ones).and_then(<[u8]>::split_last);
-    higher.is_some_and(|(last, front)| end.split_last() == Some((&(last + 1), front)))
 }
 
 /// A walk over the entries of a list. It is before the first one until `advance` is called.
@@ -183,15 +167,6 @@ impl ListWalk {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_end_of_what_begins_alike() {
-        assert!(is_end_of(&[1, 2], &[1, 3]) && is_end_of(&[1, 255, 255], &[2]));
-        assert!(
-            !is_end_of(&[1, 2], &[1, 4]) && !is_end_of(&[1, 2], &[1, 3, 0]) && !is_end_of(&[1, 255], &[1])
-        );
-        assert!(!is_end_of(&[255], &[]) && !is_end_of(&[], &[]));
-    }
 
     #[test]
     fn a_walk_goes_through_a_list_and_repeats_and_skips() {

@@ -23,7 +23,7 @@ use store::keys::{CollectionId, ID_BYTES};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
-use crate::catalog::indexes::Index;
+use crate::catalog::indexes::{Index, whole_on};
 use crate::document::decode::{EMPTY, stored};
 use crate::execute::entry_list::{ListWalk, list_from, read_one};
 use crate::execute::read_view::ReadView;
@@ -87,10 +87,7 @@ impl FieldLookup {
             Keys::Records(collection)
         } else {
             // The view's own indexes: the snapshot has all their entries.
-            // At most one entry is better than any number.
-            let on_field =
-                view.indexes().iter().filter_map(|index| Some((index, index.whole_on(path.as_str())?)));
-            let (index, direction) = on_field.max_by_key(|(index, _)| index.spec.is_unique())?;
+            let (index, direction) = whole_on(view.indexes(), path.as_str())?;
             Keys::Index(Box::new(IndexKeys {
                 index: index.clone(),
                 direction,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::error::Result;
 use bson::RawDocument;
 use index::key::Direction;
+use index::range::KeyRange;
 use query::operation::OperationContext;
 use store::Family;
 use store::entry_lists::EntryList;
@@ -15,7 +16,7 @@ use store::snapshot::Snapshot;
 
 use crate::catalog::lists::IndexLists;
 use crate::document::decode::stored;
-use crate::execute::entry_list::{EntryListing, ListWalk, is_end_of};
+use crate::execute::entry_list::{EntryListing, ListWalk};
 use crate::execute::rest::Rest;
 use crate::plan::bounds::{KeySpan, KeySpans};
 
@@ -156,11 +157,11 @@ impl KeyWalk {
     /// The list of the entries of a span, if that is one of all entries with equal values. It is in memory, or is read now, and kept.
     fn list_of(&self, span: (&[u8], Option<&[u8]>)) -> Result<Option<EntryList>> {
         let Some(lists) = &self.lists else { return Ok(None) };
-        let prefix = span.0;
-        // A range of what begins alike ends where it begins, but for the last byte.
-        let begins_alike = span.1.is_none_or(|end| is_end_of(prefix, end));
-        let Some(switch) = lists.switch_of(prefix).filter(|_| begins_alike) else { return Ok(None) };
-        let is_key = span.1.is_none();
+        let (prefix, end) = span;
+        let begins_alike =
+            || end.is_none_or(|end| KeyRange::prefix(prefix.to_vec()).end.as_deref() == Some(end));
+        let Some(switch) = lists.switch_of(prefix).filter(|_| begins_alike()) else { return Ok(None) };
+        let is_key = end.is_none();
         EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation, is_key }.find(prefix)
     }
 

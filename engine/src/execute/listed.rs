@@ -11,7 +11,7 @@ use index::path::FieldPath;
 use query::operation::{OperationContext, Reservation};
 use store::{Database, Family};
 
-use crate::catalog::indexes::Index;
+use crate::catalog::indexes::{Index, whole_on};
 use crate::document::decode::stored;
 use crate::execute::entry_list::EntryListing;
 use crate::execute::field_lookup::has;
@@ -22,7 +22,7 @@ use crate::plan::bounds::Equality;
 /// The most bytes of documents that are found at once. More of them are read one by one.
 pub(crate) const DOCUMENTS_BYTES_MAX: usize = 64 << 10;
 
-/// The result of a lookup by a unique index.
+/// The result of a lookup by an index.
 pub(crate) enum FoundByIndex {
     /// The record that matches.
     Record(FoundRecord<Vec<u8>>),
@@ -49,7 +49,7 @@ pub(crate) fn look_up_by_index<'a>(
     // Before the indexes, as in `of_found`.
     let before = found.changes();
     let indexes = found.indexes();
-    let Some((index, direction)) = index_on(&indexes, field) else { return Ok(FoundByIndex::Unknown) };
+    let Some((index, direction)) = whole_on(&indexes, field) else { return Ok(FoundByIndex::Unknown) };
     let mut key = index.id.prefix().to_vec();
     index.spec.long_keys().encode(value, direction, &mut key);
     let Some(entry) = first_entry(database, index, &key)? else { return Ok(FoundByIndex::Unknown) };
@@ -111,14 +111,14 @@ pub(crate) fn find_listed<'a>(
 ) -> Result<Option<FoundDocuments>> {
     let Equality { field, value } = equality;
     // Without an index on the field no snapshot is needed.
-    if find()?.is_none_or(|found| index_on(&found.indexes(), field).is_none()) {
+    if find()?.is_none_or(|found| whole_on(&found.indexes(), field).is_none()) {
         return Ok(None);
     }
     let Some((found, view)) = ReadView::take(database, &find)? else { return Ok(None) };
     if !found.collation.is_simple() {
         return Ok(None);
     }
-    let (Some((index, direction)), Some(snapshot)) = (index_on(view.indexes(), field), view.snapshot())
+    let (Some((index, direction)), Some(snapshot)) = (whole_on(view.indexes(), field), view.snapshot())
     else {
         return Ok(None);
     };
@@ -155,7 +155,7 @@ pub(crate) fn find_listed<'a>(
         position = next;
         // The entry promises it, and the document has the last word.
         if has(stored(&record_key, &document)?, &path, value) {
-            found.add(&record_key, document.clone())?;
+            found.add(&record_key, std::mem::take(&mut document))?;
         }
     }
     if found.documents.len() < entries_max && examined >= entries_max {
@@ -189,12 +189,6 @@ impl FoundDocuments {
         self.documents.push(document_of(key, record)?);
         Ok(())
     }
-}
-
-/// The index on a field and nothing else, and its direction. A unique one if there are several.
-fn index_on<'i>(indexes: &'i [Index], field: &str) -> Option<(&'i Index, Direction)> {
-    let on_field = indexes.iter().filter_map(|index| Some((index, index.whole_on(field)?)));
-    on_field.max_by_key(|(index, _)| index.spec.is_unique())
 }
 
 /// The encoded `_id` in the value of an entry of a unique index.

@@ -110,7 +110,7 @@ pub(crate) fn only_equality(filter: &Document) -> Option<Equality<'_>> {
     Some(Equality { field: name, value: point_value(value, &SIMPLE).filter(|_| is_field)? })
 }
 
-/// What a filter asks for that is nothing but `{field: value}`.
+/// A filter that is nothing but `{field: value}`.
 #[derive(Clone, Copy)]
 pub(crate) struct Equality<'f> {
     pub(crate) field: &'f str,

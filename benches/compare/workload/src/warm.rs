@@ -1,9 +1,9 @@
 //! Figures that are called warm: each document is asked for a few times.
 
-/// How often.
+/// The number of times.
 pub(crate) const WARM_READS: u64 = 4;
 
-/// How many of the stored documents so many reads are spread over.
+/// The number of stored documents that so many reads are spread over.
 pub(crate) fn warm(stored: u64, reads: u64) -> usize {
     usize::try_from((reads / WARM_READS).clamp(1, stored)).unwrap_or(usize::MAX)
 }
