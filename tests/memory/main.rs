@@ -145,16 +145,18 @@ fn a_process_stays_near_its_memory_budget() {
 }
 
 /// Keys had all of each value: 60 `_id`s of 8 MiB took 2.1 to 2.9 GB, indexed values 1.3 GB. A document is held some times while it is
-/// stored or found, however it is keyed: without any such key it takes 209 MiB.
+/// stored or found, however it is keyed: 164 MB at most in twenty runs. The child maps each large block for itself, so that memory
+/// which is free goes back at once: glibc otherwise keeps blocks of this size in the arenas of its threads, by chance 190 to 291 MiB.
 #[cfg(target_os = "linux")]
 #[test]
 fn keys_of_long_values_stay_near_the_memory_budget() {
     const BUDGET: usize = 64 << 20;
     const DOCUMENT: usize = 8 << 20;
-    const DOCUMENTS_HELD: usize = 20;
+    const DOCUMENTS_HELD: usize = 10;
     for field in ["plain", "text", "_id"] {
         let scratch = Scratch::on(cairndb_tests::scratch::Medium::Disk);
         let child = std::process::Command::new(env!("CARGO_BIN_EXE_child"))
+            .env("MALLOC_MMAP_THRESHOLD_", (1 << 20).to_string())
             .arg("long")
             .arg(scratch.path())
             .arg(field)
