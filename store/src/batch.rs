@@ -17,7 +17,7 @@ use crate::record_cache::Changes;
 pub struct Batch<'a> {
     pub(super) database: &'a Database,
     builder: BatchBuilder,
-    /// The records that are not new, and the lists of entries.
+    /// The records that are not new, and the entries that leaves in memory may have.
     changes: Changes,
     /// Events for the log of changes, which get their keys by [`place_events`](Self::place_events).
     events: Vec<Vec<u8>>,
@@ -70,9 +70,9 @@ impl<'a> Batch<'a> {
         self.builder.delete(self.database.number(family), key);
     }
 
-    /// Notes that entries whose keys begin with `prefix` are added or removed, for an index that keeps lists of them.
-    pub fn note_list(&mut self, prefix: &[u8]) {
-        self.changes.note_list(prefix);
+    /// Notes that an entry is added or removed, of an index of which leaves are kept in memory.
+    pub fn note_entry(&mut self, key: &[u8]) {
+        self.changes.note_entry(key);
     }
 
     /// Deletes every key from `start` (included) to `end` (excluded). Records are removed by [`delete_records`](Self::delete_records).
@@ -83,13 +83,13 @@ impl<'a> Batch<'a> {
     pub fn delete_range(&mut self, family: Family, start: &[u8], end: &[u8]) {
         assert!(family != Family::Records, "a range of records is removed where index builds learn of it");
         if family == Family::Entries {
-            self.changes.note_range(start, end);
+            self.changes.note_entries(start, end);
         }
         self.builder.delete_range(self.database.number(family), start, end);
     }
 
     /// Deletes every entry from `start` (included) to `end` (excluded), all of indexes or orders that have ended: their ids are never used
-    /// again, so no list of them is asked for.
+    /// again, so no leaf of them is asked for.
     pub fn delete_ended_entries(&mut self, start: &[u8], end: &[u8]) {
         self.builder.delete_range(self.database.number(Family::Entries), start, end);
     }
@@ -201,7 +201,7 @@ impl Finished<'_> {
         records.map(|change| (change.key, (change.kind == ChangeKind::Value).then_some(change.value)))
     }
 
-    /// The records that are not new, and the lists of entries.
+    /// The records that are not new, and the entries that leaves in memory may have.
     pub(super) fn changes(&self) -> &Changes {
         self.changes
     }

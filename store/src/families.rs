@@ -13,6 +13,7 @@ use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, Wr
 use rocksfile::batch::Batch;
 
 use crate::disk_room::{DiskCharge, DiskRoom};
+use crate::entry_leaves::Leaves;
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
 use crate::format::{
@@ -87,6 +88,7 @@ pub struct Database {
     /// The space that is kept free on the disk, if no quota does it.
     disk_room: Option<DiskRoom>,
     records: RecordCache,
+    leaves: Leaves,
     filters: Arc<FilterSpace>,
     /// The space of temporary files. Shared with them, because they may outlive the database.
     spill_space: Arc<SpillSpace>,
@@ -119,6 +121,7 @@ impl Database {
             quota: None,
             disk_room: None,
             records: RecordCache::new(0),
+            leaves: Leaves::new(0),
             filters: Arc::new(FilterSpace::none()),
             spill_space: Arc::new(SpillSpace::new(0)),
             spills_into: None,
@@ -194,6 +197,18 @@ impl Database {
     pub(super) fn with_record_cache(mut self, bytes: usize) -> Self {
         self.records = RecordCache::new(bytes);
         self
+    }
+
+    /// Keeps leaves of indexes in `bytes` of memory.
+    pub(super) fn with_leaves(mut self, bytes: usize) -> Self {
+        self.leaves = Leaves::new(bytes);
+        self
+    }
+
+    /// The leaves of indexes.
+    #[inline]
+    pub(super) fn leaves(&self) -> &Leaves {
+        &self.leaves
     }
 
     /// Allows filters of given keys to use memory from the block cache.

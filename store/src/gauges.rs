@@ -75,7 +75,7 @@ impl Database {
         sizes.cache_bytes = self.property("rocksdb.block-cache-usage");
         sizes.cache_capacity_bytes = self.property("rocksdb.block-cache-capacity");
         // Without those that only a snapshot or a backup keeps.
-        sizes.record_cache_bytes = records.bytes;
+        sizes.record_cache_bytes = records.bytes + self.leaves().bytes();
         sizes.record_cache_hits = records.hits;
         sizes.record_cache_misses = records.misses;
         sizes.key_filter_bytes = self.filters_used() as u64;

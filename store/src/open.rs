@@ -70,7 +70,7 @@ pub struct StoreOptions {
     pub mode: OpenMode,
     /// Bytes for the block cache and the memtables together.
     pub memory_budget: usize,
-    /// Bytes of them for records and lists of entries that are looked up often, if a suite says so. Otherwise the budget decides.
+    /// Bytes of them for records and leaves of indexes that are looked up often, if a suite says so. Otherwise the budget decides.
     pub record_cache: Option<usize>,
     /// The compression of tables.
     pub compression: Compression,
@@ -253,6 +253,7 @@ impl Store {
 fn database_of(raw: DB, id: StoreId, tuning: &Tuning, cache: &Cache) -> Database {
     Database::new(raw, id, tuning.family_options(cache))
         .with_record_cache(tuning.record_cache_bytes())
+        .with_leaves(tuning.leaves_bytes())
         .with_filters(tuning.filter_space(cache))
 }
 

@@ -258,10 +258,10 @@ pub enum PlantedFault {
     CopiesKeptLate,
     /// Copies of records are given to readers of every snapshot.
     StampsTooLow,
-    /// Writers do not note the lists of entries that they change.
-    ListsNotNoted,
-    /// Lists of entries are used before all writers note what they change.
-    ListsUsedEarly,
+    /// Writers do not note the entries that they change, so that leaves in memory still have the old ones.
+    LeavesNotNoted,
+    /// Leaves in memory are used before all writers note what they change.
+    LeavesUsedEarly,
     /// With delayed durability, buffered commits are acknowledged before the operating system has them.
     WritesNotHandedOver,
     /// Filters of given keys are made without a look at writes that were admitted before.

@@ -12,7 +12,7 @@
 //!
 //! A write that only adds records has nothing to do here: the absence of a record is not kept.
 //!
-//! Lists of entries are kept in the same way, in the same memory: see [`crate::entry_lists`].
+//! Leaves of indexes are kept in the same way: see [`crate::entry_leaves`].
 
 use std::hash::BuildHasherDefault;
 use std::ops::RangeInclusive;
@@ -22,6 +22,7 @@ use crossbeam::utils::CachePadded;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
+use crate::entry_leaves::{ChangedEntries, ChangingLeaves, Leaves};
 use crate::latch::{OfHash, hash_of};
 use crate::options::PlantedFault;
 
@@ -42,8 +43,6 @@ const LATELY: u32 = 1024;
 /// for again.
 const KEPT_OF_TOO_MANY: u32 = 4;
 
-/// Distinguishes lists of entries from records.
-const LISTS: u64 = 0x6a09_e667_f3bc_c909;
 /// A record that is larger than this part of a shard is not kept: it would drive out too many others.
 const SHARE_MAX: usize = 8;
 
@@ -107,11 +106,11 @@ pub(super) struct Place {
     version: u64,
 }
 
-/// The records and the lists of entries that a batch changes.
+/// The records and the entries that a batch changes.
 #[derive(Default)]
 pub(super) struct Changes {
     hashes: Vec<u64>,
-    lists: Vec<u64>,
+    entries: ChangedEntries,
     /// From a key (included) to another (excluded).
     ranges: Vec<[Box<[u8]>; 2]>,
 }
@@ -175,25 +174,6 @@ impl RecordCache {
             LookedUp::Nothing(_) => shard.misses += 1,
         }
         found
-    }
-
-    /// Looks for the list of the entries under a prefix, and puts it into `list`, which is empty. Its stamp must be within `stamps`.
-    pub(super) fn look_up_list(
-        &self,
-        prefix: &[u8],
-        stamps: RangeInclusive<u64>,
-        list: &mut Vec<u8>,
-    ) -> LookedUp {
-        let hash = hash_of_list(prefix);
-        let Some(mut shard) = self.shard(hash) else { return LookedUp::Nothing(None) };
-        shard.find(hash, prefix, stamps, list)
-    }
-
-    /// As [`look_up_list`](Self::look_up_list), without counting that as asking for it. Returns `false` if it is not kept.
-    pub(super) fn find_list(&self, prefix: &[u8], stamps: RangeInclusive<u64>, list: &mut Vec<u8>) -> bool {
-        let hash = hash_of_list(prefix);
-        let Some(mut shard) = self.shard(hash) else { return false };
-        shard.copy(hash, prefix, stamps, list) == Some(true)
     }
 
     /// Keeps a record that was read after `look_up` had given its place, unless a write may have changed it since. `latest` gives the
@@ -263,13 +243,6 @@ impl RecordCache {
                 changing.kept.push((hash, shard.version));
             }
         }
-        for &hash in &changes.lists {
-            let Some(mut shard) = self.shard(hash) else { continue };
-            changing.enter(&mut shard, hash);
-            drop(shard.records.remove(&hash));
-            // One that each search would make anew, because a write comes after each, is not made.
-            shard.forget(hash);
-        }
         changing
     }
 
@@ -309,12 +282,6 @@ impl RecordCache {
     fn shard(&self, hash: u64) -> Option<MutexGuard<'_, Shard>> {
         self.shards.get(position_of(hash)).map(|shard| shard.lock())
     }
-}
-
-/// The hash of a list of entries. A record with the same key has another one.
-#[inline]
-fn hash_of_list(prefix: &[u8]) -> u64 {
-    hash_of(prefix) ^ LISTS
 }
 
 /// From the bits at the top: the table of a shard goes by those at the bottom.
@@ -391,13 +358,6 @@ impl Shard {
         std::mem::replace(asked, mark) == mark
     }
 
-    /// Forgets that the key with this hash was looked for.
-    fn forget(&mut self, hash: u64) {
-        if let Some(asked) = self.asked_at(hash) {
-            *asked = 0;
-        }
-    }
-
     fn asked_at(&mut self, hash: u64) -> Option<&mut u16> {
         let place = (hash >> 32) as usize & (self.asked.len() - 1);
         self.asked.get_mut(place)
@@ -458,9 +418,19 @@ impl Changes {
         self.hashes.push(hash_of(key));
     }
 
-    /// Notes that entries under a prefix are added or removed.
-    pub(super) fn note_list(&mut self, prefix: &[u8]) {
-        self.lists.push(hash_of_list(prefix));
+    /// Notes that an entry is added or removed, of an index of which leaves are kept.
+    pub(super) fn note_entry(&mut self, key: &[u8]) {
+        self.entries.push(key);
+    }
+
+    /// Begins to change leaves.
+    pub(super) fn of_leaves<'a>(&self, leaves: &'a Leaves) -> ChangingLeaves<'a> {
+        leaves.changing(&self.entries)
+    }
+
+    /// Notes that all entries of a range are removed.
+    pub(super) fn note_entries(&mut self, start: &[u8], end: &[u8]) {
+        self.entries.push_range(start, end);
     }
 
     pub(super) fn note_range(&mut self, start: &[u8], end: &[u8]) {
@@ -772,35 +742,6 @@ mod tests {
         assert!(sizes.bytes <= capacity as u64 && sizes.bytes > capacity as u64 / 2, "{sizes:?}");
         let stayed = often.iter().filter(|key| found(&cache, *key).is_some()).count();
         assert!(stayed > 900, "{stayed}");
-    }
-
-    #[test]
-    fn a_list_that_was_taken_out_is_wanted_after_two_more_searches() {
-        let cache = cache();
-        let find = || {
-            let mut list = Vec::new();
-            match cache.look_up_list(KEY, 5..=20, &mut list) {
-                LookedUp::Record => Err(list),
-                LookedUp::Nothing(place) => Ok(place),
-            }
-        };
-        let keep = |place: &Place, stamp: u64| {
-            cache.keep_of(place, ReadRecord { key: KEY, bytes: b"list" }, stamp, || 10);
-        };
-        assert!(matches!(find(), Ok(None)));
-        // Older than any that counts, it is replaced.
-        for stamp in [4, 15] {
-            let Ok(Some(place)) = find() else { panic!("it is wanted") };
-            keep(&place, stamp);
-        }
-        assert_eq!(find().err().as_deref(), Some(&b"list"[..]));
-        let mut changes = Changes::default();
-        changes.note_list(KEY);
-        drop(cache.changing(&changes));
-        assert!(matches!(find(), Ok(None)) && matches!(find(), Ok(Some(_))));
-        // A record of the same key is another thing.
-        kept(&cache, KEY, b"record");
-        assert!(matches!(find(), Ok(Some(_))));
     }
 
     #[test]

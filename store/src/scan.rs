@@ -180,16 +180,16 @@ impl Scan {
         Self::of_range(snapshot, Range { family, start, end: Some(end), cache, notes }, Cut::of(operation))
     }
 
-    /// Opens a walk, as [`open`](Self::open) does, that fails when it has passed `deleted` deleted keys in a row. It does not fill the
-    /// block cache.
+    /// Opens a walk, as [`open`](Self::open) does, that fails when it has passed `deleted` deleted keys in a row.
     pub fn open_hurried(
         snapshot: &Arc<Snapshot>,
         family: Family,
         bounds: (Vec<u8>, Option<Vec<u8>>),
+        cache: CacheUse,
         deleted: u64,
     ) -> Self {
         let (start, end) = bounds;
-        let range = Range { family, start, end, cache: CacheUse::Bypass, notes: NoteUse::Ignored };
+        let range = Range { family, start, end, cache, notes: NoteUse::Ignored };
         let cut = Cut { passed_max: deleted, ..Cut::of(&OperationContext::unlimited()) };
         Self::of_range(snapshot, range, cut)
     }

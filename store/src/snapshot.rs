@@ -161,6 +161,22 @@ impl Snapshot {
         value.extend_from_slice(found.as_deref().unwrap_or_default());
         Ok(found.is_some())
     }
+
+    /// Replaces the content of `record` by a record, which `read` reads from the snapshot if it is not in memory. What `read` leaves open by
+    /// `None` is looked up. Returns `false` if there is no such record.
+    #[inline]
+    pub fn record_by(
+        &self,
+        key: &[u8],
+        record: &mut Vec<u8>,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<Option<bool>>,
+    ) -> Result<bool> {
+        if self.overlay.is_some() || self.fault() == PlantedFault::DocumentsReadLate {
+            return read(record)?.map_or_else(|| self.get_into(Family::Records, key, record), Ok);
+        }
+        record.clear();
+        self.stored().record_by(key, record, read)
+    }
 }
 
 impl Stored {
@@ -178,18 +194,34 @@ impl Stored {
     /// Puts a record into `record`, which is empty. Returns `false` if there is none of that key.
     #[inline]
     fn record_into(&self, key: &[u8], record: &mut Vec<u8>) -> Result<bool> {
+        self.record_by(key, record, |_| Ok(None))
+    }
+
+    /// As [`record_into`](Self::record_into); what is not in memory is read by `read`, or looked up if that gives `None`.
+    #[inline]
+    fn record_by(
+        &self,
+        key: &[u8],
+        record: &mut Vec<u8>,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<Option<bool>>,
+    ) -> Result<bool> {
         let (records, sequence) = (self.database.record_cache(), self.raw.sequence_number());
         let place = match records.look_up_at(key, sequence, record) {
             LookedUp::Record => return Ok(true),
             LookedUp::Nothing(place) => place,
         };
-        let Some(bytes) = self.look_up(Family::Records, key)? else { return Ok(false) };
-        record.extend_from_slice(&bytes);
-        if let Some(place) = place {
-            let read = ReadRecord { key, bytes: &bytes };
+        let is_there = if let Some(is_there) = read(record)? {
+            is_there
+        } else {
+            let found = self.look_up(Family::Records, key)?;
+            record.extend_from_slice(found.as_deref().unwrap_or_default());
+            found.is_some()
+        };
+        if let Some(place) = place.filter(|_| is_there) {
+            let read = ReadRecord { key, bytes: record };
             records.keep_of(&place, read, sequence, || self.database.latest_sequence());
         }
-        Ok(true)
+        Ok(is_there)
     }
 }
 

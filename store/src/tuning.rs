@@ -1,7 +1,7 @@
 //! RocksDB's options, from one memory budget.
 //!
-//! An eighth of the budget keeps records that are looked up often. Of the rest, the block cache has index and filter blocks
-//! too, and the write-buffer manager charges it with the memtables, which may need half of the budget, so that the
+//! An eighth of the budget keeps records that are looked up often, and a sixteenth leaves of indexes that are searched often. Of the
+//! rest, the block cache has index and filter blocks too, and the write-buffer manager charges it with the memtables, which may need half of the budget, so that the
 //! whole stays within the budget.
 //!
 //! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
@@ -88,12 +88,17 @@ impl Tuning {
     }
 
     fn cache_bytes(&self) -> usize {
-        self.memory_budget - self.record_cache_bytes()
+        self.memory_budget - self.record_cache_bytes() - self.leaves_bytes()
     }
 
     /// The bytes for records that are looked up often.
     pub(super) fn record_cache_bytes(&self) -> usize {
         self.record_cache.unwrap_or(self.memory_budget / 8)
+    }
+
+    /// The bytes for leaves of indexes.
+    pub(super) fn leaves_bytes(&self) -> usize {
+        self.record_cache_bytes() / 2
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {

@@ -243,6 +243,7 @@ impl Commits {
         let finished = batch.finish()?;
         // Until the end of the function, because RocksDB shows the changes at some moment before it.
         let changing = database.record_cache().changing(finished.changes());
+        let _leaves = finished.changes().of_leaves(database.leaves());
         notes::wrote(finished.len());
         let write = || {
             let raw = finished.for_rocksdb();

@@ -30,7 +30,7 @@ mod demo;
 mod distinct;
 mod dumps;
 mod durability;
-mod entry_lists;
+mod entry_leaves;
 mod entry_plans;
 mod exactly_once;
 mod exactly_once_commands;

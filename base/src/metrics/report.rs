@@ -227,7 +227,7 @@ pub struct StorageMetrics {
     pub cache_bytes: u64,
     /// The limit of the cache, in bytes.
     pub cache_capacity_bytes: u64,
-    /// The bytes of the records, and of the lists of entries of indexes, that are kept because they were looked up often, and of their tables.
+    /// The bytes of the records, and of the leaves of indexes, that are kept because they were looked up often, and of their tables.
     pub record_cache_bytes: u64,
     /// The number of lookups of one record that found it there.
     pub record_cache_hits: u64,

@@ -11,13 +11,13 @@ use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
 use store::keys::{CollectionId, IndexId, META_NEXT_ID};
+use store::leaf_switch::LeafSwitch;
 use store::write::Batch;
 
 use crate::catalog::capped::Capped;
 use crate::catalog::change::{following_id, stage_order};
 use crate::catalog::collection::{CollectionState, Definition};
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
-use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::names::{Catalog, Named};
 use crate::catalog::record_keys::RecordKeys;
@@ -49,8 +49,8 @@ impl Catalog {
             let detail = EntryDetail::Whole;
             // It is of this collection now, however long ago the other one was made.
             let spec = index.spec.clone().with_long_keys(record_keys.long_keys);
-            let lists = Arc::new(IndexLists::of(&spec));
-            indexes.push(Index { id, spec, detail, arrays, uses, given_keys, lists, ..index.clone() });
+            let leaves = Arc::new(LeafSwitch::off());
+            indexes.push(Index { id, spec, detail, arrays, uses, given_keys, leaves, ..index.clone() });
             next.id = following_id(next.id)?;
         }
         let mut batch = Batch::new(storage.database);

@@ -248,9 +248,9 @@ mod tests {
 
     use super::*;
     use crate::catalog::indexes::{EntryDetail, IndexUses};
-    use crate::catalog::lists::IndexLists;
     use crate::catalog::multikey::IndexArrays;
     use crate::catalog::settings::IndexSettings;
+    use store::leaf_switch::LeafSwitch;
 
     fn build() -> Build {
         let keys = rawdoc! { "a": 1 };
@@ -264,9 +264,9 @@ mod tests {
         let name = "a_1".to_owned();
         let detail = EntryDetail::Whole;
         let given_keys = Arc::default();
-        let lists = Arc::new(IndexLists::of(&spec));
+        let leaves = Arc::new(LeafSwitch::off());
         Build::new(
-            Index { id: IndexId(8), name, spec, detail, settings, arrays, uses, given_keys, lists },
+            Index { id: IndexId(8), name, spec, detail, settings, arrays, uses, given_keys, leaves },
             IndexId(7),
         )
     }

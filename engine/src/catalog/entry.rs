@@ -37,12 +37,12 @@ use sequence::attributes::OptionValue;
 use sequence::auto_increment::{Field, FieldOptions};
 use store::Family;
 use store::keys::{CollectionId, IndexId, SequenceId};
+use store::leaf_switch::LeafSwitch;
 
 use crate::catalog::capped::{CAPPED, Capped};
 use crate::catalog::clustered::{CLUSTERED_INDEX, Clustered};
 use crate::catalog::collection::Definition;
 use crate::catalog::indexes::{EntryDetail, Index, IndexUses};
-use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::record_keys::RecordKeys;
 use crate::catalog::sequences::AutoField;
@@ -141,7 +141,7 @@ impl CollectionEntry {
         let record_keys = self.record_keys.with_fault(fault);
         let of_index = |index: Index| {
             let spec = index.spec.with_long_keys(record_keys.long_keys);
-            Index { lists: Arc::new(IndexLists::of(&spec)), spec, ..index }
+            Index { leaves: Arc::new(LeafSwitch::off()), spec, ..index }
         };
         Self { indexes: self.indexes.into_iter().map(of_index).collect(), record_keys, ..self }
     }
@@ -449,7 +449,7 @@ fn decode_index(index: &Bson, long_keys: LongKeys) -> std::result::Result<Index,
     Ok(Index {
         id: IndexId(id),
         name,
-        lists: Arc::new(IndexLists::of(&spec)),
+        leaves: Arc::new(LeafSwitch::off()),
         spec,
         detail,
         settings,
@@ -525,7 +525,7 @@ mod tests {
             id: IndexId(5),
             name: "w_1".to_owned(),
             arrays: Arc::new(IndexArrays::none(1)),
-            lists: Arc::new(IndexLists::of(&spec)),
+            leaves: Arc::new(LeafSwitch::off()),
             spec: spec.with_collation(collation),
             detail: EntryDetail::Whole,
             settings: IndexSettings::default(),

@@ -8,9 +8,9 @@ use index::key::Direction;
 use index::order::compare;
 use index::spec::IndexSpec;
 use store::keys::IndexId;
+use store::leaf_switch::LeafSwitch;
 
 use crate::catalog::given_keys::GivenKeys;
-use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::{IndexSettings, WILDCARD_PROJECTION, describe_collation};
 
@@ -50,8 +50,8 @@ pub(crate) struct Index {
     pub(crate) uses: Arc<IndexUses>,
     /// Its keys, if it is a unique one. Shared in the same way.
     pub(crate) given_keys: Arc<GivenKeys>,
-    /// Its entries that are kept in memory. Shared in the same way.
-    pub(crate) lists: Arc<IndexLists>,
+    /// Whether leaves of it are kept in memory. Shared in the same way.
+    pub(crate) leaves: Arc<LeafSwitch>,
 }
 
 impl Index {

@@ -17,7 +17,6 @@ pub(crate) mod fields;
 pub(crate) mod gate;
 pub(crate) mod given_keys;
 pub(crate) mod indexes;
-pub(crate) mod lists;
 pub(crate) mod load;
 mod logging;
 pub(crate) mod multikey;

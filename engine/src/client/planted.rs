@@ -33,7 +33,7 @@ impl Client {
 
 #[cfg(any(test, feature = "planted-faults"))]
 impl ClientBuilder {
-    /// Sets the bytes of the memory budget for records and lists of entries that are looked up often. For suites, which run with none and with
+    /// Sets the bytes of the memory budget for records and leaves of indexes that are looked up often. For suites, which run with none and with
     /// too few.
     #[doc(hidden)]
     pub fn record_cache(mut self, bytes: usize) -> Self {

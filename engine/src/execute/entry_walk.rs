@@ -174,8 +174,7 @@ impl EntryWalk {
         let given = (scan.is_given && has_shortened)
             .then(|| Box::new(GivenBounds { spec: index.spec.clone(), sets: scan.bounds.clone() }));
         Self {
-            walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction, operation)
-                .listed(&index.lists),
+            walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction, operation).by_leaves(index),
             records: Box::new(RecordFetch::new(snapshot, collection, operation)),
             bounds,
             is_unique: index.spec.is_unique(),

@@ -14,20 +14,21 @@ use index::collation::Collation;
 use index::key::{Direction, LongKeys};
 use index::order::compare;
 use index::path::{FieldPath, leaves};
+use index::range::KeyRange;
 use query::expression::Variables;
 use query::operation::OperationContext;
 use query::pipeline::foreign::FieldIndex;
 use store::Family;
-use store::entry_lists::{EntryList, ListFound};
 use store::keys::{CollectionId, ID_BYTES};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::{Index, whole_on};
 use crate::document::decode::{EMPTY, stored};
-use crate::execute::entry_list::{ListWalk, list_from, read_one};
+use crate::execute::leaf_walk::{LeafStep, LeafWalk};
 use crate::execute::read_view::ReadView;
 use crate::execute::record_fetch::RecordFetch;
+use crate::execute::rest::Rest;
 use crate::plan::bounds::ID_FIELD;
 
 /// A reader of documents by the value of one field.
@@ -59,9 +60,11 @@ enum Keys {
 struct IndexKeys {
     index: Index,
     direction: Direction,
-    /// The entries of the value, if their list is in memory.
-    list: Option<ListWalk>,
-    /// A walk through the index, opened for the first value whose entries are not listed.
+    /// A walk over the entries of the value in leaves.
+    leaves: LeafWalk,
+    /// Whether it is at the current entry.
+    is_in_leaf: bool,
+    /// A walk through the index, opened for the first value whose entries no leaf has.
     scan: Option<Scan>,
     /// The value that the walk was put at last.
     scanned: Vec<u8>,
@@ -91,7 +94,8 @@ impl FieldLookup {
             Keys::Index(Box::new(IndexKeys {
                 index: index.clone(),
                 direction,
-                list: None,
+                leaves: LeafWalk::new(&snapshot, index, Direction::Ascending),
+                is_in_leaf: false,
                 scan: None,
                 scanned: Vec::new(),
                 entry: Vec::new(),
@@ -181,19 +185,13 @@ impl IndexKeys {
     /// Goes to the first entry of a value. Returns `false` if there is none.
     fn first(&mut self, reader: EntryReader<'_>) -> Result<bool> {
         let EntryReader { snapshot, key, .. } = reader;
-        let found = self.index.lists.switch_of(key).map(|switch| snapshot.entries_listed(key, switch));
-        let list = match found {
-            Some(ListFound::Complete(list)) => Some(list),
-            Some(ListFound::Absent(Some(place))) => {
-                let list = self.read_list(reader)?;
-                snapshot.keep_list(&place, key, list.as_ref());
-                list
-            }
-            Some(ListFound::TooLong | ListFound::Absent(None)) | None => None,
+        let step = match KeyRange::prefix(key.to_vec()).end {
+            Some(end) => self.leaves.begin(key, &end),
+            None => LeafStep::Unknown,
         };
-        self.list = list.map(|list| ListWalk::of(key.to_vec(), list));
-        if let Some(list) = &mut self.list {
-            return Ok(list.advance());
+        self.is_in_leaf = step != LeafStep::Unknown;
+        if self.is_in_leaf {
+            return Ok(step == LeafStep::Entry);
         }
         if self.index.spec.is_unique() {
             return snapshot.get_into(Family::Entries, key, &mut self.entry);
@@ -206,10 +204,18 @@ impl IndexKeys {
         if self.index.spec.is_unique() {
             return Ok(false);
         }
-        if let Some(list) = &mut self.list {
-            return Ok(list.advance());
-        }
         let key = reader.key;
+        if self.is_in_leaf {
+            let step = self.leaves.advance();
+            if step != LeafStep::Unknown {
+                return Ok(step == LeafStep::Entry);
+            }
+            self.is_in_leaf = false;
+            let rest = self.leaves.bounds().0.to_vec();
+            self.scan_of(reader).seek(&rest)?;
+            key.clone_into(&mut self.scanned);
+            return Ok(self.scan_of(reader).key().starts_with(key));
+        }
         if self.scan.is_none() {
             // The walk has rested: it goes on from the entry that it was at.
             self.scan_of(reader).seek(&[key, id].concat())?;
@@ -224,19 +230,11 @@ impl IndexKeys {
     /// The encoded `_id` that the current entry names. Returns `None` if it is damaged.
     fn id(&self, key: &[u8], long_keys: LongKeys) -> Option<&[u8]> {
         if self.index.spec.is_unique() {
-            let value = self.list.as_ref().map_or(self.entry.as_slice(), ListWalk::value);
+            let value = if self.is_in_leaf { self.leaves.value() } else { self.entry.as_slice() };
             return value.get(..long_keys.skip(value, Direction::Ascending).ok()?);
         }
-        let entry = self.list.as_ref().map(ListWalk::key).or(self.scan.as_ref().map(Scan::key))?;
+        let entry = if self.is_in_leaf { self.leaves.key() } else { self.scan.as_ref()?.key() };
         entry.get(key.len()..)
-    }
-
-    /// Reads all entries of a value. Returns `None` if they are too many for a list.
-    fn read_list(&mut self, reader: EntryReader<'_>) -> Result<Option<EntryList>> {
-        if self.index.spec.is_unique() {
-            return read_one(reader.snapshot, reader.key);
-        }
-        list_from(self.scan_to(reader)?, reader.key, usize::MAX)
     }
 
     /// The walk, at the first entry of the value, or at the one behind it.
@@ -312,6 +310,7 @@ impl FieldIndex<Error> for FieldLookup {
     fn rest(&mut self) {
         // The document is a copy and stays; the walk holds blocks of the cache.
         if let Keys::Index(keys) = &mut self.keys {
+            keys.leaves.rest(Rest::Keep);
             keys.scan = None;
             keys.scanned.clear();
         }

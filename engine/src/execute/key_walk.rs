@@ -1,22 +1,20 @@
 //! A walk over spans of keys of one family on a snapshot: a scan of each span, or a lookup if a span is one key.
 //!
-//! A span of the entries with equal values is not scanned if their list is in memory, or is wanted there.
+//! Entries of an index are not scanned if leaves in memory have them, or are wanted there.
 
 use std::sync::Arc;
 
 use base::error::Result;
 use bson::RawDocument;
 use index::key::Direction;
-use index::range::KeyRange;
 use query::operation::OperationContext;
 use store::Family;
-use store::entry_lists::EntryList;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
-use crate::catalog::lists::IndexLists;
+use crate::catalog::indexes::Index;
 use crate::document::decode::stored;
-use crate::execute::entry_list::{EntryListing, ListWalk};
+use crate::execute::leaf_walk::{LeafStep, LeafWalk};
 use crate::execute::rest::Rest;
 use crate::plan::bounds::{KeySpan, KeySpans};
 
@@ -28,8 +26,8 @@ pub(super) struct KeyWalk {
     operation: OperationContext,
     pending: KeySpans,
     current: Current,
-    /// Present if entries are read, of which lists may be in memory.
-    lists: Option<Arc<IndexLists>>,
+    /// Present if entries are read, of which leaves may be in memory.
+    leaves: Option<Box<LeafWalk>>,
 }
 
 /// The result of a step of a walk.
@@ -53,8 +51,8 @@ enum Current {
     /// At a copy of a key and its value. If they were found by a scan that has been released, `rest` is what is left of its
     /// span.
     Key { key: Vec<u8>, value: Vec<u8>, rest: Option<(Vec<u8>, Vec<u8>)> },
-    /// At an entry of a list.
-    Listed(ListWalk),
+    /// In a span of which leaves have the next entries.
+    Leaves,
 }
 
 impl KeyWalk {
@@ -67,12 +65,12 @@ impl KeyWalk {
         operation: &OperationContext,
     ) -> Self {
         let (snapshot, operation) = (Arc::clone(snapshot), operation.clone());
-        Self { snapshot, family, direction, operation, pending, current: Current::Nothing, lists: None }
+        Self { snapshot, family, direction, operation, pending, current: Current::Nothing, leaves: None }
     }
 
-    /// The same walk over entries of an index, of which lists may be in memory.
-    pub(super) fn listed(self, lists: &Arc<IndexLists>) -> Self {
-        Self { lists: Some(Arc::clone(lists)), ..self }
+    /// The same walk over entries of an index, of which leaves may be in memory.
+    pub(super) fn by_leaves(self, index: &Index) -> Self {
+        Self { leaves: Some(Box::new(LeafWalk::new(&self.snapshot, index, self.direction))), ..self }
     }
 
     /// Steps to the next key.
@@ -82,23 +80,24 @@ impl KeyWalk {
     )]
     #[inline(always)]
     pub(super) fn advance(&mut self) -> Result<KeyStep> {
-        if let Current::Scan(scan) = &mut self.current
-            && scan.advance()?
-        {
-            return Ok(KeyStep::Scanned);
-        }
-        self.go_on()
+        let is_scanned = match (&mut self.current, &mut self.leaves) {
+            (Current::Leaves, Some(leaves)) => leaves.advance_within(),
+            (Current::Scan(scan), _) => scan.advance()?,
+            (Current::Leaves | Current::Nothing | Current::Key { .. }, _) => false,
+        };
+        if is_scanned { Ok(KeyStep::Scanned) } else { self.go_on() }
     }
 
-    /// Goes on behind a scan that has ended, or a key.
+    /// Goes on behind a scan or a leaf that has ended, or a key.
     fn go_on(&mut self) -> Result<KeyStep> {
-        if let Current::Listed(list) = &mut self.current
-            && list.advance()
-        {
-            return Ok(KeyStep::Scanned);
-        }
-        if matches!(self.current, Current::Scan(_)) {
-            self.current = Current::Nothing;
+        match (&self.current, &mut self.leaves) {
+            (Current::Leaves, Some(leaves)) => match leaves.go_on() {
+                LeafStep::Entry => return Ok(KeyStep::Scanned),
+                LeafStep::End => self.current = Current::Nothing,
+                LeafStep::Unknown => self.scan_rest(),
+            },
+            (Current::Scan(_), _) => self.current = Current::Nothing,
+            (Current::Leaves | Current::Nothing | Current::Key { .. }, _) => {}
         }
         loop {
             let Current::Scan(scan) = &mut self.current else {
@@ -115,7 +114,7 @@ impl KeyWalk {
     }
 
     /// Opens the next span, or what is left of the one whose scan was released. A lookup is a step in itself, which is
-    /// returned; a scan is not.
+    /// returned, and so is an entry of a leaf; a scan is not.
     fn open_next(&mut self) -> Result<Option<KeyStep>> {
         if let Current::Key { rest, .. } = &mut self.current
             && let Some(bounds) = rest.take()
@@ -124,45 +123,49 @@ impl KeyWalk {
             return Ok(None);
         }
         self.current = Current::Nothing;
-        match self.pending.take(self.direction) {
-            None => Ok(Some(KeyStep::End)),
-            Some(KeySpan::Between(start, end)) => {
-                // Lists ascend.
-                let is_ascending = self.direction == Direction::Ascending;
-                let list = if is_ascending { self.list_of((&start, Some(&end)))? } else { None };
-                match list {
-                    Some(list) => {
-                        let mut list = ListWalk::of(start, list);
-                        let is_empty = !list.advance();
-                        self.current = Current::Listed(list);
-                        return Ok(if is_empty { None } else { Some(KeyStep::Scanned) });
-                    }
-                    None => self.scan((start, end)),
-                }
+        let Some(span) = self.pending.take(self.direction) else { return Ok(Some(KeyStep::End)) };
+        let Some(leaves) = &mut self.leaves else { return self.open_stored(span) };
+        let (step, is_key) = match &span {
+            KeySpan::Between(start, end) => (leaves.begin(start, end), false),
+            KeySpan::Key(key) => (leaves.begin(key, &[key, &[0][..]].concat()), true),
+        };
+        match step {
+            LeafStep::Entry => {
+                self.current = Current::Leaves;
+                Ok(Some(if is_key { KeyStep::LookedUp } else { KeyStep::Scanned }))
+            }
+            LeafStep::End => Ok(is_key.then_some(KeyStep::Absent)),
+            LeafStep::Unknown if is_key => self.open_stored(span),
+            LeafStep::Unknown => {
+                self.scan_rest();
                 Ok(None)
             }
-            Some(KeySpan::Key(key)) => {
-                let value = match self.list_of((&key, None))? {
-                    Some(list) => list.at(0).map(|(_, value, _)| value.to_vec()),
-                    // A lookup is cheaper than a scan of one key: it asks the Bloom filters first.
-                    None => self.snapshot.get(self.family, &key)?,
+        }
+    }
+
+    /// Opens a span of which no leaf has anything.
+    fn open_stored(&mut self, span: KeySpan) -> Result<Option<KeyStep>> {
+        match span {
+            KeySpan::Between(start, end) => {
+                self.scan((start, end));
+                Ok(None)
+            }
+            KeySpan::Key(key) => {
+                // A lookup is cheaper than a scan of one key: it asks the Bloom filters first.
+                let Some(value) = self.snapshot.get(self.family, &key)? else {
+                    return Ok(Some(KeyStep::Absent));
                 };
-                let Some(value) = value else { return Ok(Some(KeyStep::Absent)) };
                 self.current = Current::Key { key, value, rest: None };
                 Ok(Some(KeyStep::LookedUp))
             }
         }
     }
 
-    /// The list of the entries of a span, if that is one of all entries with equal values. It is in memory, or is read now, and kept.
-    fn list_of(&self, span: (&[u8], Option<&[u8]>)) -> Result<Option<EntryList>> {
-        let Some(lists) = &self.lists else { return Ok(None) };
-        let (prefix, end) = span;
-        let begins_alike =
-            || end.is_none_or(|end| KeyRange::prefix(prefix.to_vec()).end.as_deref() == Some(end));
-        let Some(switch) = lists.switch_of(prefix).filter(|_| begins_alike()) else { return Ok(None) };
-        let is_key = end.is_none();
-        EntryListing { snapshot: &self.snapshot, switch, operation: &self.operation, is_key }.find(prefix)
+    /// Scans what the leaves have left of a span.
+    fn scan_rest(&mut self) {
+        if let Some((start, end)) = self.leaves.as_ref().map(|leaves| leaves.bounds()) {
+            self.scan((start.to_vec(), end.to_vec()));
+        }
     }
 
     /// Opens a scan of a span.
@@ -180,8 +183,10 @@ impl KeyWalk {
                 let prefix = scan.key().get(..bytes).unwrap_or_default().to_vec();
                 scan.skip_prefix(&prefix)
             }
-            Current::Listed(list) => {
-                list.skip_prefix(bytes);
+            Current::Leaves => {
+                if let Some(leaves) = &mut self.leaves {
+                    leaves.skip_prefix(bytes);
+                }
                 Ok(())
             }
             // A key by itself is alone in its span.
@@ -192,12 +197,8 @@ impl KeyWalk {
     /// Releases the scan, for which the store keeps memory. The bounds of what follows are kept.
     pub(super) fn rest(&mut self, current: Rest) {
         self.release();
-        if let Current::Listed(list) = &mut self.current {
-            // Its bytes are few, and nothing of the store is held.
-            if current != Rest::Keep {
-                list.rest(current == Rest::Repeat);
-            }
-            return;
+        if let (Current::Leaves, Some(leaves)) = (&self.current, &mut self.leaves) {
+            return leaves.rest(current);
         }
         let Current::Key { key, value, rest } = &mut self.current else { return };
         if current == Rest::Keep {
@@ -243,7 +244,7 @@ impl KeyWalk {
         match &self.current {
             Current::Scan(scan) => scan.key(),
             Current::Key { key, .. } => key,
-            Current::Listed(list) => list.key(),
+            Current::Leaves => self.leaves.as_ref().map_or(&[], |leaves| leaves.key()),
             Current::Nothing => &[],
         }
     }
@@ -254,7 +255,7 @@ impl KeyWalk {
         match &self.current {
             Current::Scan(scan) => scan.value(),
             Current::Key { value, .. } => value,
-            Current::Listed(list) => list.value(),
+            Current::Leaves => self.leaves.as_ref().map_or(&[], |leaves| leaves.value()),
             Current::Nothing => &[],
         }
     }

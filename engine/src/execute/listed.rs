@@ -8,19 +8,24 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::key::Direction;
 use index::order::compare;
 use index::path::FieldPath;
+use index::range::KeyRange;
 use query::operation::{OperationContext, Reservation};
+use store::entry_leaves::LeafSearch;
 use store::{Database, Family};
 
 use crate::catalog::indexes::{Index, whole_on};
 use crate::document::decode::stored;
-use crate::execute::entry_list::EntryListing;
 use crate::execute::field_lookup::has;
+use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::read_view::{FoundCollection, FoundRecord, ReadView};
 use crate::execute::record_fetch::RecordFetch;
-use crate::plan::bounds::Equality;
+use crate::plan::bounds::{Equality, KeySpan, KeySpans};
 
 /// The most bytes of documents that are found at once. More of them are read one by one.
 pub(crate) const DOCUMENTS_BYTES_MAX: usize = 64 << 10;
+
+/// The most entries that are read for them.
+const ENTRIES_MAX: usize = 128;
 
 /// The result of a lookup by an index.
 pub(crate) enum FoundByIndex {
@@ -32,8 +37,8 @@ pub(crate) enum FoundByIndex {
     Unknown,
 }
 
-/// Looks up a record whose field has a value, by a unique index on this field alone, or by the list in memory of what any other
-/// index on it has. Without a snapshot: the record is tested after its entry was read, and one that does not match says that it was
+/// Looks up a record whose field has a value, by a unique index on this field alone, or by a leaf in memory of any other
+/// index on it. Without a snapshot: the record is tested after its entry was read, and one that does not match says that it was
 /// changed in between.
 pub(crate) fn look_up_by_index<'a>(
     database: &Arc<Database>,
@@ -88,14 +93,23 @@ struct FirstEntry {
 
 /// The first entry with the values that `key` has. Returns `None` if only a scan finds it.
 fn first_entry(database: &Arc<Database>, index: &Index, key: &[u8]) -> Result<Option<FirstEntry>> {
-    let switch = index.lists.switch_of(key);
-    let list = switch.and_then(|switch| database.entries_listed(key, switch));
-    let id_of_unique = |value: &[u8]| id_of_unique(index, key, value).map(<[u8]>::to_vec);
-    let id = match (list, index.spec.is_unique()) {
-        (Some(list), true) => list.at(0).map(|(_, value, _)| id_of_unique(value)).transpose()?,
-        (Some(list), false) => list.at(0).map(|(id, _, _)| id.to_vec()),
-        (None, true) => database.get(Family::Entries, key)?.map(|value| id_of_unique(&value)).transpose()?,
-        (None, false) => return Ok(None),
+    let direction = Direction::Ascending;
+    let search = LeafSearch { index: index.id, position: key, direction, makes: false };
+    let Some(leaf) = database.newest_leaf(search, &index.leaves) else {
+        if !index.spec.is_unique() {
+            return Ok(None);
+        }
+        let value = database.get(Family::Entries, key)?;
+        let id = value.map(|value| id_of_unique(index, key, &value).map(<[u8]>::to_vec)).transpose()?;
+        return Ok(Some(FirstEntry { id }));
+    };
+    let at = leaf.first_from(key);
+    let id = match leaf.key(at).strip_prefix(key) {
+        Some(_) if index.spec.is_unique() => Some(id_of_unique(index, key, leaf.value(at))?.to_vec()),
+        Some(id) => Some(id.to_vec()),
+        // There may be one in the next leaf.
+        None if at == leaf.len() && leaf.end().starts_with(key) => return Ok(None),
+        None => None,
     };
     Ok(Some(FirstEntry { id }))
 }
@@ -124,44 +138,59 @@ pub(crate) fn find_listed<'a>(
     };
     let mut key = index.id.prefix().to_vec();
     index.spec.long_keys().encode(value, direction, &mut key);
-    let (Some(switch), Ok(path)) = (index.lists.switch_of(&key), FieldPath::parse(field)) else {
-        return Ok(None);
+    let Ok(path) = FieldPath::parse(field) else { return Ok(None) };
+    let is_unique = index.spec.is_unique();
+    let span = match KeyRange::prefix(key.clone()) {
+        KeyRange { start, end: Some(end) } if !is_unique => KeySpan::Between(start, end),
+        KeyRange { start, .. } => KeySpan::Key(start),
     };
-    let listing = EntryListing { snapshot, switch, operation, is_key: index.spec.is_unique() };
-    let entries_max = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let Some(list) = listing.find_or_read(&key, entries_max)? else { return Ok(None) };
+    let mut entries =
+        KeyWalk::new(snapshot, Family::Entries, KeySpans::one(span), Direction::Ascending, operation)
+            .by_leaves(index);
+    let documents_max = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    // No document is read if there are too many.
+    let (mut ids, mut is_whole) = (Vec::new(), false);
+    while ids.len() < documents_max {
+        match entries.advance()? {
+            KeyStep::Scanned | KeyStep::LookedUp => {}
+            KeyStep::Absent | KeyStep::End => {
+                is_whole = true;
+                break;
+            }
+        }
+        if ids.len() >= ENTRIES_MAX {
+            return Ok(None);
+        }
+        let id = if is_unique { Some(id_of_unique(index, &key, entries.value())?) } else { None };
+        let id = id.or_else(|| entries.key().strip_prefix(&key[..])).unwrap_or_default();
+        ids.push(id.to_vec());
+        operation.step()?;
+    }
+    drop(entries);
     let mut records = RecordFetch::new(snapshot, view.collection(), operation);
     let (mut found, mut document) = (FoundDocuments::none(operation), Vec::new());
-    let mut record_key = view.collection().prefix().to_vec();
-    let (prefix_bytes, mut examined, mut position) = (record_key.len(), 0, 0);
-    while found.documents.len() < entries_max
-        && let Some((rest, entry, next)) = list.at(position)
-    {
-        let id = if index.spec.is_unique() { id_of_unique(index, &key, entry)? } else { rest };
-        record_key.truncate(prefix_bytes);
-        record_key.extend_from_slice(id);
-        operation.step()?;
+    for (examined, id) in ids.iter().enumerate() {
+        let record_key = [&view.collection().prefix()[..], id].concat();
         if !records.read(&record_key, &mut document)? {
             // Both are from one snapshot and were written in one batch, so this is not a race.
             let problem = "the entry's document does not exist";
             return Err(Error::corruption(Family::Entries.name(), &key, problem));
         }
         // By the first document, so that not many are read in vain.
-        let expected = if examined == 0 { document.len() * list.len().min(entries_max) } else { 0 };
+        let expected = if examined == 0 { document.len() * ids.len() } else { 0 };
         if expected.max(found.bytes + document.len()) > DOCUMENTS_BYTES_MAX {
             return Ok(None);
         }
-        examined += 1;
-        position = next;
         // The entry promises it, and the document has the last word.
         if has(stored(&record_key, &document)?, &path, value) {
             found.add(&record_key, std::mem::take(&mut document))?;
         }
     }
-    if found.documents.len() < entries_max && examined >= entries_max {
+    if !is_whole && found.documents.len() < documents_max {
         // Behind the entries that were read are more.
         return Ok(None);
     }
+    let examined = ids.len();
     index.uses.note();
     note_search(index, examined as u64);
     Ok(Some(found))

@@ -2,7 +2,6 @@
 //! pipeline.
 
 pub(crate) mod choose;
-mod entry_list;
 mod entry_walk;
 pub(crate) mod explain;
 mod field_lookup;
@@ -10,6 +9,7 @@ pub(crate) mod foreign;
 pub(crate) mod found_key;
 mod key_walk;
 pub(crate) mod leading;
+mod leaf_walk;
 pub(crate) mod listed;
 pub(crate) mod matches;
 mod merge_walk;

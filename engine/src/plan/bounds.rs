@@ -73,6 +73,14 @@ impl KeySpans {
         Self { prefix: start, end, ranges: None, are_keys: false, left: 0..1 }
     }
 
+    /// One span.
+    pub(crate) fn one(span: KeySpan) -> Self {
+        match span {
+            KeySpan::Between(start, end) => Self::between(start, end),
+            KeySpan::Key(key) => Self { are_keys: true, ..Self::between(key, Vec::new()) },
+        }
+    }
+
     /// Takes the next span of a walk in a direction. Returns `None` if no span is left.
     pub(crate) fn take(&mut self, direction: Direction) -> Option<KeySpan> {
         let position = match direction {
@@ -80,7 +88,8 @@ impl KeySpans {
             Direction::Descending => self.left.next_back(),
         }?;
         let Some(ranges) = &self.ranges else {
-            return Some(KeySpan::Between(self.prefix.clone(), self.end.clone()));
+            let (prefix, end) = (self.prefix.clone(), self.end.clone());
+            return Some(if self.are_keys { KeySpan::Key(prefix) } else { KeySpan::Between(prefix, end) });
         };
         let KeyRange { start, end } = ranges.get(position)?;
         let start = [&self.prefix[..], &start].concat();

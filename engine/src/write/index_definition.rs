@@ -12,10 +12,10 @@ use index::order::compare as compare_values;
 use index::spec::{IndexSpec, Sparseness, SpecOptions, Uniqueness};
 use query::code::Code;
 use store::keys::IndexId;
+use store::leaf_switch::LeafSwitch;
 
 use crate::catalog::clustered::Clustered;
 use crate::catalog::indexes::{EntryDetail, ID_INDEX_NAME, Index, IndexUses};
-use crate::catalog::lists::IndexLists;
 use crate::catalog::multikey::IndexArrays;
 use crate::catalog::settings::IndexSettings;
 use crate::document::print::print_value;
@@ -177,8 +177,8 @@ pub(crate) fn index(definition: IndexDefinition, id: IndexId, long_keys: LongKey
     let uses = Arc::new(IndexUses::starting_now());
     let IndexDefinition { name, spec, settings } = definition;
     let spec = spec.with_long_keys(long_keys);
-    let (given_keys, lists) = (Arc::default(), Arc::new(IndexLists::of(&spec)));
-    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses, given_keys, lists }
+    let (given_keys, leaves) = (Arc::default(), Arc::new(LeafSwitch::off()));
+    Index { id, name, spec, detail: EntryDetail::Whole, settings, arrays, uses, given_keys, leaves }
 }
 
 /// Whether the keys are those of the index on `_id`, or those in the other direction. MongoDB rounds the number toward

@@ -277,7 +277,7 @@ impl<'a> Target<'a> {
     fn put_entry(&self, batch: &mut Batch<'_>, entry: &Entry) {
         batch.put(Family::Entries, &entry.key, &entry.value);
         if let Some(index) = self.indexes.get(entry.index) {
-            index.lists.note(batch, &entry.key);
+            index.leaves.note(batch, &entry.key);
         }
     }
 
@@ -285,7 +285,7 @@ impl<'a> Target<'a> {
     fn delete_entry(&self, batch: &mut Batch<'_>, key: &[u8]) {
         batch.delete(Family::Entries, key);
         if let Some(index) = self.indexes.iter().find(|index| key.starts_with(&index.id.prefix())) {
-            index.lists.note(batch, key);
+            index.leaves.note(batch, key);
         }
     }
 

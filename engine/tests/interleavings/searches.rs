@@ -1,4 +1,4 @@
-//! Searches whose answers come from lists in memory, beside writers who change what they find.
+//! Searches whose answers come from leaves of an index in memory, beside writers who change what they find.
 
 use cairndb::PlantedFault;
 use cairndb::bson::doc;
@@ -6,7 +6,7 @@ use cairndb::bson::doc;
 use crate::ROUNDS;
 use crate::world::{Findings, World, beside, finds, holds, is_done};
 
-/// A number that is raised, and readers who ask for it by an index, so often that their answers come from lists in memory.
+/// A number that is raised, and readers who ask for it by an index, alone and in ranges, so often that their answers come from leaves in memory.
 fn numbers_that_are_searched_for(fault: PlantedFault) -> Findings {
     let world = World::new(fault);
     world.things().insert_one(doc! { "_id": 0, "n": 0 }).run().expect("nothing is there yet");
@@ -37,7 +37,18 @@ fn numbers_that_are_searched_for(fault: PlantedFault) -> Findings {
             }
         })
     };
-    beside(vec![raise, read(false), read(true)]);
+    let range = world.thread(move |world| {
+        let mut last = 0;
+        for round in 0..2 * ROUNDS {
+            let direction = if round % 2 == 0 { 1 } else { -1 };
+            let (things, range) = (world.things(), doc! { "n": { "$gte": 0 } });
+            let found = world.read(things.find(range).sort(doc! { "n": direction }).run());
+            let n = found.first().and_then(|found| found.get_i32("n").ok()).unwrap_or(-1);
+            world.expect(found.len() == 1 && n >= last, || format!("{found:?} after {last}"));
+            last = n;
+        }
+    });
+    beside(vec![raise, read(false), read(true), range]);
     let stored = world.documents().values().filter_map(|document| document.get_i32("n").ok()).next();
     for n in 0..=ROUNDS {
         let found = world.things().find_one(doc! { "n": n }).run().expect("a search");
@@ -54,13 +65,13 @@ fn what_is_searched_for_again_is_never_an_older_state() {
 }
 
 #[test]
-fn planted_lists_that_writers_leave_are_found() {
-    finds(PlantedFault::ListsNotNoted, numbers_that_are_searched_for);
+fn planted_leaves_that_writers_leave_are_found() {
+    finds(PlantedFault::LeavesNotNoted, numbers_that_are_searched_for);
 }
 
 #[test]
-fn planted_lists_that_do_not_wait_for_writers_are_found() {
-    finds(PlantedFault::ListsUsedEarly, numbers_that_are_searched_for);
+fn planted_leaves_that_do_not_wait_for_writers_are_found() {
+    finds(PlantedFault::LeavesUsedEarly, numbers_that_are_searched_for);
 }
 
 /// Searches by an index, of a collection that is dropped, renamed and made anew meanwhile: each ends, with a state that was there.

@@ -18,7 +18,7 @@ use base::error::Result;
 use query::operation::OperationContext;
 use store::keys::{CollectionId, IndexId};
 use store::latch::Latches;
-use store::scan::{Scan, last_key};
+use store::scan::{CacheUse, Scan, last_key};
 use store::snapshot::Snapshot;
 use store::{Database, Family};
 
@@ -126,7 +126,8 @@ impl Step {
     ) -> Result<bool> {
         // As they are now, and not as they were when the filter was begun: a snapshot would keep old versions that long.
         let snapshot = Snapshot::take(database);
-        let mut scan = Scan::open_hurried(&snapshot, self.space.family, bounds, DELETED_MAX);
+        let (family, cache) = (self.space.family, CacheUse::Bypass);
+        let mut scan = Scan::open_hurried(&snapshot, family, bounds, cache, DELETED_MAX);
         loop {
             // Without the lock, which is then held for a few microseconds: writes need it too.
             let chunk = next_chunk(&mut scan)?;

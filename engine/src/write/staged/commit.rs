@@ -196,7 +196,7 @@ fn batch_of<'a>(stage: &Stage, entered: &[Entered<'_>], terms: Terms<'a>) -> Res
             if value.is_some() && admits && index.spec.is_unique() {
                 entered.target(terms).admit(&index.given_keys, key, || KeySpace::of_entries(index.id))?;
             }
-            index.lists.note(&mut batch, key);
+            index.leaves.note(&mut batch, key);
         }
         stage_change(&mut batch, Family::Entries, key, value);
     }

@@ -1,4 +1,6 @@
-//! Searches by an equality, which are answered from a list in memory once they were asked a few times, find the documents that are there.
+//! Searches by an index, which are answered from leaves in memory once they were asked a few times, find the documents that are there.
+
+use std::collections::BTreeSet;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
@@ -6,7 +8,7 @@ use cairndb::{
 };
 use cairndb_tests::scratch::{Scratch, small, things};
 
-/// The number of times that a search is repeated. The second time it is known as wanted, and the fourth at the latest its list is kept.
+/// The number of times that a search is repeated. The second time leaves are wanted, and the third they are made.
 const TIMES: usize = 6;
 
 /// A collection with one index, and searches by it.
@@ -29,7 +31,7 @@ impl Asked {
                 if let Some(collation) = &self.collation {
                     find = find.collation(collation.clone());
                 }
-                // A list that is not of the documents names one that is not there, and the engine finds that.
+                // A leaf that is not of the documents names one that is not there, and the engine finds that.
                 let found = find.run().and_then(Iterator::collect::<cairndb::Result<Vec<Document>>>);
                 let ids = |found: Vec<Document>| {
                     found.iter().filter_map(|found| found.get("_id").cloned()).collect()
@@ -120,12 +122,12 @@ fn by_a() -> Vec<Document> {
     [2, 5, 6, 7, 8, 26, 27].map(|a| doc! { "a": a }).to_vec()
 }
 
-/// No answer is wrong, and some are if writers do not take out the lists that they change: so there were lists.
+/// No answer is wrong, and some are if writers do not take out the leaves that they change: so there were leaves.
 #[track_caller]
 fn check(name: &str, keys: Document, filters: Vec<Document>) {
     assert!(!is_wrong(small(), name, keys.clone(), filters.clone()), "{name} {keys}");
-    let planted = small().planted_fault(PlantedFault::ListsNotNoted);
-    assert!(is_wrong(planted, name, keys.clone(), filters), "{name} {keys}: no list was used");
+    let planted = small().planted_fault(PlantedFault::LeavesNotNoted);
+    assert!(is_wrong(planted, name, keys.clone(), filters), "{name} {keys}: no leaf was used");
 }
 
 #[test]
@@ -192,9 +194,9 @@ fn entries_of_arrays_and_of_texts_in_a_language() {
     assert_eq!((count(texts), count(numbers)), (0, 1));
 }
 
-/// A list that is too long is not kept, and neither is an older one: the entries are walked over, both ways.
+/// Many entries of one value are in several leaves, and walked over both ways.
 #[test]
-fn more_entries_than_a_list_has_room_for() {
+fn more_entries_than_a_leaf_has_room_for() {
     let scratch = Scratch::new();
     let client = scratch.open_with(small());
     let things = things(&client);
@@ -258,7 +260,7 @@ fn a_transaction_sees_its_own_state_and_its_commit_is_seen() {
     }
     session.commit_transaction().run().expect("committed");
     assert_eq!((outside(7), outside(8)), (None, Some(1)));
-    // A snapshot from before a write does not get the list from after it, nor the other way round.
+    // A snapshot from before a write does not get the leaf from after it, nor the other way round.
     let mut session = client.start_session().run().expect("a session");
     session.start_transaction().run().expect("begun");
     let within = |session: &mut cairndb::ClientSession| {
@@ -314,9 +316,9 @@ fn what_removes_all_entries_at_once() {
     assert_eq!(found(), [false; TIMES]);
 }
 
-/// An index that is written and seldom asked keeps no lists after a while, and what it kept before is not used later.
+/// An index that is written and seldom asked keeps no leaves after a while, and what it kept before is not used later.
 #[test]
-fn lists_that_are_changed_and_not_used_are_given_up() {
+fn leaves_that_are_changed_and_not_used_are_given_up() {
     let scratch = Scratch::new();
     let client = scratch.open_with(small());
     let things = things(&client);
@@ -341,7 +343,7 @@ fn lists_that_are_changed_and_not_used_are_given_up() {
 }
 
 #[test]
-fn joins_are_answered_from_lists_too() {
+fn joins_are_answered_from_leaves_too() {
     let scratch = Scratch::new();
     let client = scratch.open_with(small());
     let things = things(&client);
@@ -419,4 +421,133 @@ fn limits_large_documents_and_arrays() {
             assert_eq!(found, expected, "{name} {filter}");
         }
     }
+}
+
+/// Documents of which ranges are read, and what is known of them.
+struct Ranges {
+    things: Collection<Document>,
+    /// By `a` and then by `_id`.
+    known: BTreeSet<(i32, i32)>,
+    random: u64,
+}
+
+impl Ranges {
+    fn random(&mut self, below: i32) -> i32 {
+        // Marsaglia's xorshift.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        i32::try_from(self.random % u64::try_from(below).expect("positive")).expect("below")
+    }
+
+    fn write(&mut self) {
+        let (id, a) = (self.random(2_000), self.random(500));
+        self.known.retain(|known| known.1 != id);
+        if self.random(3) == 0 {
+            self.things.delete_one(doc! { "_id": id }).run().expect("deleted");
+        } else {
+            let set = doc! { "$set": { "a": a } };
+            self.things.update_one(doc! { "_id": id }, set).upsert(true).run().expect("updated");
+            self.known.insert((a, id));
+        }
+    }
+
+    /// Reads a range in some way. Returns whether the answer is that of the documents.
+    fn read(&mut self) -> bool {
+        let (first, direction) = (self.random(500), if self.random(2) == 0 { 1 } else { -1 });
+        let (first, last) = match self.random(5) {
+            // To the end, or from the beginning on.
+            0 if direction < 0 => (first, i32::MAX),
+            0 => (i32::MIN, first),
+            1 => (first, first),
+            2 => (first, first + 1),
+            3 => (first, first + 10),
+            _ => (first, first + 200),
+        };
+        let within = self.known.range((first, 0)..=(last, i32::MAX));
+        let mut expected: Vec<(i32, i32)> = within.copied().collect();
+        if direction < 0 {
+            expected.reverse();
+        }
+        let range = doc! { "a": { "$gte": first, "$lte": last } };
+        if self.random(4) == 0 {
+            let mut values: Vec<Bson> = expected.iter().map(|known| Bson::Int32(known.0)).collect();
+            values.sort_by_key(Bson::as_i32);
+            values.dedup();
+            return self.things.distinct("a", range).run().is_ok_and(|found| found == values);
+        }
+        let limit = match self.random(3) {
+            0 => 0,
+            1 => 1,
+            _ => 70,
+        };
+        if limit > 0 {
+            expected.truncate(limit);
+        }
+        let find = self.things.find(range).sort(doc! { "a": direction, "_id": direction });
+        let find = find.hint(Hint::Name("a_1__id_1".to_owned())).limit(i64::try_from(limit).expect("small"));
+        // Small batches let the cursor rest in the middle of a leaf.
+        let mut cursor = find.batch_size(7).run().expect("a cursor");
+        let (mut found, mut is_repeated) = (Vec::new(), false);
+        loop {
+            match cursor.advance() {
+                Ok(true) => {}
+                Ok(false) => return found == expected,
+                Err(_) => return false,
+            }
+            let document = cursor.deserialize_current().expect("a document");
+            found
+                .push((document.get_i32("a").expect("a number"), document.get_i32("_id").expect("a number")));
+            if found.len() % 7 == 3 {
+                cursor.rest();
+            } else if found.len() % 11 == 5 && !is_repeated {
+                cursor.step_back();
+                found.pop();
+                is_repeated = true;
+                continue;
+            }
+            is_repeated = false;
+        }
+    }
+}
+
+/// The number of wrong answers.
+fn wrong_ranges(open: ClientBuilder) -> usize {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(open);
+    let things = things(&client);
+    things.create_index(IndexModel::builder().keys(doc! { "a": 1, "_id": 1 }).build()).run().expect("made");
+    let mut ranges = Ranges { things, known: BTreeSet::new(), random: 0x9e37_79b9_7f4a_7c15 };
+    for id in 0..1_000 {
+        ranges.things.insert_one(doc! { "_id": id, "a": id / 2 }).run().expect("inserted");
+        ranges.known.insert((id / 2, id));
+    }
+    let mut wrong = 0;
+    for round in 0..3_000 {
+        wrong += usize::from(!ranges.read());
+        if round % 5 == 0 {
+            ranges.write();
+        }
+        // So many that leaves are given up, and kept again later. Those from before are not used then.
+        if round == 1_000 || round == 2_000 {
+            for _ in 0..2 {
+                let far = (0..9_000).map(|id| doc! { "_id": 10_000 + id, "a": -id });
+                ranges.things.insert_many(far).run().expect("inserted");
+                ranges.things.delete_many(doc! { "_id": { "$gte": 10_000 } }).run().expect("deleted");
+            }
+            for _ in 0..20 {
+                ranges.write();
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn ranges_both_ways_agree_with_the_documents() {
+    assert_eq!(wrong_ranges(small()), 0);
+    assert_eq!(wrong_ranges(small().record_cache(40_000)), 0, "leaves are driven out all the time");
+    assert_eq!(wrong_ranges(small().record_cache(0)), 0);
+    let wrong = wrong_ranges(small().planted_fault(PlantedFault::LeavesNotNoted));
+    assert!(wrong > 100, "{wrong} answers from leaves");
 }

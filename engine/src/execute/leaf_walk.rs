@@ -1,0 +1,291 @@
+//! A walk over entries of an index, from leaf to leaf in memory. Leaves that are wanted and not there are made on the way.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use index::key::Direction;
+use index::range::KeyRange;
+use store::Family;
+use store::entry_leaves::{LeafFound, LeafPlace, LeafSearch};
+use store::keys::IndexId;
+use store::leaf::{Leaf, LeafBuilder};
+use store::leaf_switch::LeafSwitch;
+use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
+
+use crate::catalog::indexes::Index;
+use crate::execute::rest::Rest;
+
+/// The number of deleted entries in a row that are passed to make a leaf: a search may not need all of it.
+const DELETED_MAX: u64 = 64;
+/// The most leaves that one walk makes. A longer one reads the rest as it is, and drives out nothing more.
+const MADE_MAX: u32 = 1 << 12;
+/// No position in a leaf.
+const NONE: usize = usize::MAX;
+
+/// A walk over a span of entries. It is before the first one until `advance` is called.
+pub(super) struct LeafWalk {
+    snapshot: Arc<Snapshot>,
+    index: IndexId,
+    switch: Arc<LeafSwitch>,
+    direction: Direction,
+    /// The span, without what was passed in leaves before the current one.
+    start: Vec<u8>,
+    end: Vec<u8>,
+    /// The leaf that has the next entries, or had the last ones.
+    leaf: Option<Arc<Leaf>>,
+    /// Positions in it.
+    left: Range<usize>,
+    current: usize,
+    /// The walk that the last leaf was made by.
+    maker: Option<Maker>,
+    made: u32,
+}
+
+/// The result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeafStep {
+    Entry,
+    End,
+    /// What is left of the span must be read elsewhere: no leaf has it.
+    Unknown,
+}
+
+/// A walk that makes leaves one after the other.
+struct Maker {
+    scan: Scan,
+    /// The key up to which entries were read.
+    position: Vec<u8>,
+    /// The key at which the scan ends.
+    bound: Vec<u8>,
+    /// Whether the scan is at an entry that is in no leaf yet.
+    is_ahead: bool,
+}
+
+/// Where a leaf ends.
+enum Stop {
+    /// At the bound of the scan.
+    Bound,
+    /// At the entry that the scan is at.
+    Entry,
+    /// Somewhere behind the last entry.
+    Unknown,
+}
+
+impl LeafWalk {
+    /// A walk over nothing.
+    pub(super) fn new(snapshot: &Arc<Snapshot>, index: &Index, direction: Direction) -> Self {
+        Self {
+            snapshot: Arc::clone(snapshot),
+            index: index.id,
+            switch: Arc::clone(&index.leaves),
+            direction,
+            start: Vec::new(),
+            end: Vec::new(),
+            leaf: None,
+            left: 0..0,
+            current: NONE,
+            maker: None,
+            made: 0,
+        }
+    }
+
+    /// Begins with another span, from one key (included) to another (excluded), and steps to its first entry. If that is in the same leaf,
+    /// nothing is looked up.
+    pub(super) fn begin(&mut self, start: &[u8], end: &[u8]) -> LeafStep {
+        start.clone_into(&mut self.start);
+        end.clone_into(&mut self.end);
+        self.enter();
+        self.advance()
+    }
+
+    /// Goes to the first entry of the span that is left, if the leaf has it.
+    fn enter(&mut self) {
+        self.current = NONE;
+        let leaf = self.leaf.take().filter(|leaf| match self.direction {
+            Direction::Ascending => leaf.start() <= &*self.start && &*self.start < leaf.end(),
+            Direction::Descending => leaf.start() < &*self.end && &*self.end <= leaf.end(),
+        });
+        let hint = self.left.start;
+        self.left = leaf.as_ref().map_or(0..0, |leaf| leaf.within(&self.start, &self.end, hint));
+        self.leaf = leaf;
+    }
+
+    /// Steps to the next entry.
+    #[inline]
+    pub(super) fn advance(&mut self) -> LeafStep {
+        if self.advance_within() { LeafStep::Entry } else { self.go_on() }
+    }
+
+    /// Steps to the next entry of the same leaf. Returns `false` if it has no more.
+    #[inline]
+    pub(super) fn advance_within(&mut self) -> bool {
+        let next = match self.direction {
+            Direction::Ascending => self.left.next(),
+            Direction::Descending => self.left.next_back(),
+        };
+        self.current = next.unwrap_or(NONE);
+        next.is_some()
+    }
+
+    /// Goes on behind the current leaf.
+    pub(super) fn go_on(&mut self) -> LeafStep {
+        loop {
+            if let Some(leaf) = &self.leaf {
+                let is_last = match self.direction {
+                    Direction::Ascending => leaf.end() >= &*self.end,
+                    Direction::Descending => leaf.start() <= &*self.start,
+                };
+                match self.direction {
+                    _ if is_last => self.start.clone_from(&self.end),
+                    Direction::Ascending => leaf.end().clone_into(&mut self.start),
+                    Direction::Descending => leaf.start().clone_into(&mut self.end),
+                }
+            }
+            // The last leaf stays: the next span may be in it.
+            if self.start >= self.end {
+                self.maker = None;
+                return LeafStep::End;
+            }
+            let (index, direction, makes) = (self.index, self.direction, self.made < MADE_MAX);
+            let search = LeafSearch { index, position: self.position(), direction, makes };
+            let found = self.snapshot.find_leaf(search, &self.switch);
+            self.leaf = match found {
+                LeafFound::Leaf(leaf) => Some(leaf),
+                LeafFound::Absent(Some(place)) => self.make(&place),
+                LeafFound::Absent(None) => None,
+            };
+            let Some(leaf) = &self.leaf else {
+                self.maker = None;
+                return LeafStep::Unknown;
+            };
+            self.left = leaf.within(&self.start, &self.end, 0);
+            if self.advance_within() {
+                return LeafStep::Entry;
+            }
+        }
+    }
+
+    /// The key from which the next leaf is looked for.
+    fn position(&self) -> &[u8] {
+        match self.direction {
+            Direction::Ascending => &self.start,
+            Direction::Descending => &self.end,
+        }
+    }
+
+    /// Makes the next leaf. Returns `None` if there can be none.
+    fn make(&mut self, place: &LeafPlace) -> Option<Arc<Leaf>> {
+        self.made += 1;
+        let maker = self.maker.take().filter(|maker| maker.position == self.position());
+        let mut maker = maker.unwrap_or_else(|| self.maker(place));
+        let mut entries = LeafBuilder::default();
+        let stop = maker.read(&mut entries);
+        let position = std::mem::take(&mut maker.position);
+        let edge = match (&stop, self.direction) {
+            (Stop::Bound, _) => maker.bound.clone(),
+            _ if entries.is_empty() => return None,
+            (Stop::Entry, Direction::Ascending) => maker.scan.key().to_vec(),
+            (Stop::Entry, Direction::Descending) => behind(maker.scan.key()),
+            (Stop::Unknown, Direction::Ascending) => behind(entries.last()),
+            (Stop::Unknown, Direction::Descending) => entries.last().to_vec(),
+        };
+        if matches!(stop, Stop::Entry) {
+            maker.position.clone_from(&edge);
+            self.maker = Some(maker);
+        }
+        let bounds = match self.direction {
+            Direction::Ascending => (position, edge),
+            Direction::Descending => (edge, position),
+        };
+        Some(self.snapshot.keep_leaf(place, entries.finish(bounds, self.direction)))
+    }
+
+    /// A walk that makes leaves from here on.
+    fn maker(&self, place: &LeafPlace) -> Maker {
+        let position = self.position().to_vec();
+        let bound = match (&place.bound, self.direction) {
+            (Some(bound), _) => bound.to_vec(),
+            (None, Direction::Ascending) => self.index.end(),
+            (None, Direction::Descending) => self.index.prefix().to_vec(),
+        };
+        let bounds = match self.direction {
+            Direction::Ascending => (position.clone(), Some(bound.clone())),
+            Direction::Descending => (bound.clone(), Some(position.clone())),
+        };
+        let scan = Scan::open_hurried(&self.snapshot, Family::Entries, bounds, CacheUse::Fill, DELETED_MAX);
+        Maker { scan: scan.towards(self.direction), position, bound, is_ahead: false }
+    }
+
+    /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
+    pub(super) fn skip_prefix(&mut self, bytes: usize) {
+        let Some(prefix) = self.key().get(..bytes).map(<[u8]>::to_vec) else { return };
+        match (self.direction, KeyRange::prefix(prefix)) {
+            (Direction::Ascending, KeyRange { end: Some(end), .. }) => self.start = end,
+            (Direction::Ascending, KeyRange { end: None, .. }) => self.start.clone_from(&self.end),
+            (Direction::Descending, KeyRange { start, .. }) => self.end = start,
+        }
+        self.enter();
+    }
+
+    /// Releases what is in memory for the walk, or only what the store keeps for it if the current entry is needed further.
+    pub(super) fn rest(&mut self, current: Rest) {
+        self.maker = None;
+        if current == Rest::Keep {
+            return;
+        }
+        if self.current != NONE {
+            let key = self.key().to_vec();
+            match (self.direction, current == Rest::Repeat) {
+                (Direction::Ascending, true) => self.start = key,
+                (Direction::Ascending, false) => self.start = behind(&key),
+                (Direction::Descending, true) => self.end = behind(&key),
+                (Direction::Descending, false) => self.end = key,
+            }
+        }
+        self.leaf = None;
+        self.enter();
+    }
+
+    /// What is left of the span.
+    pub(super) fn bounds(&self) -> (&[u8], &[u8]) {
+        (&self.start, &self.end)
+    }
+
+    /// The current key. It is empty before the first entry and after the last.
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        self.leaf.as_ref().map_or(&[], |leaf| leaf.key(self.current))
+    }
+
+    /// The current value. It is empty before the first entry and after the last.
+    #[inline]
+    pub(super) fn value(&self) -> &[u8] {
+        self.leaf.as_ref().map_or(&[], |leaf| leaf.value(self.current))
+    }
+}
+
+impl Maker {
+    /// Reads the entries of a leaf.
+    fn read(&mut self, entries: &mut LeafBuilder) -> Stop {
+        loop {
+            if !self.is_ahead {
+                match self.scan.advance() {
+                    Ok(true) => {}
+                    Ok(false) => return Stop::Bound,
+                    // Whatever stops it here stops the search as well, or only takes longer.
+                    Err(_) => return Stop::Unknown,
+                }
+            }
+            self.is_ahead = !entries.push(self.scan.key(), self.scan.value());
+            if self.is_ahead {
+                return Stop::Entry;
+            }
+        }
+    }
+}
+
+/// The lowest key above a key.
+fn behind(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}

@@ -1,0 +1,575 @@
+//! Leaves of indexes in memory: entries that follow one another, as the leaves of a B-tree have them.
+//!
+//! RocksDB's iterator takes a thousand instructions a step, and ten thousand to be opened. A leaf has all entries of an index from one key up to
+//! another one, so a search steps from entry to entry within it, and sees there that an entry is absent. Leaves are made by the searches that
+//! read the entries anyway, and are a copy of the newest state: a write takes out the leaves that it changes before RocksDB
+//! can show the change, and until the write has ended no search puts a leaf of the same index in.
+//!
+//! A search on a snapshot may use a leaf if the snapshot has the entries as they are now. So each leaf carries a stamp: a sequence number
+//! not below those of the writes that it has. [`crate::record_cache`] keeps records by the same laws, each found by a hash.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use base::sync::RwLock;
+use crossbeam::utils::CachePadded;
+use index::key::Direction;
+
+use crate::keys::{ID_BYTES, IndexId};
+use crate::leaf::Leaf;
+
+/// Indexes share so many trees, by their ids. The checker of interleavings gets one.
+const SHARDS: usize = if cfg!(feature = "shuttle") { 1 } else { 16 };
+/// The number of leaves that are made before it is asked whether they are found again.
+const MADE_AT_FIRST: u32 = 256;
+/// Of so many leaves that are wanted one is made while few are found.
+const MADE_OF_UNUSED: u32 = 16;
+/// At this number the counts of a shard are halved.
+const LATELY: u32 = 1 << 12;
+/// The number of leaves that are passed over, because they were used, before one that was used is dropped too.
+const SPARED_MAX: usize = 32;
+/// A leaf above this part of the capacity is not kept.
+const SHARE_MAX: usize = 8;
+
+/// The result of looking for a leaf.
+pub enum LeafFound {
+    /// The leaf.
+    Leaf(Arc<Leaf>),
+    /// The entries must be read. Their leaf may be kept, if there is a place for it.
+    Absent(Option<LeafPlace>),
+}
+
+/// A search for a leaf of an index.
+#[derive(Clone, Copy)]
+pub struct LeafSearch<'a> {
+    /// The index, whose id is in front of all keys.
+    pub index: IndexId,
+    /// The key from which on entries are wanted, or below which, if the search descends.
+    pub position: &'a [u8],
+    /// The direction of the search.
+    pub direction: Direction,
+    /// Whether the search may make leaves.
+    pub makes: bool,
+}
+
+/// The place of a leaf that is to be made.
+pub struct LeafPlace {
+    index: IndexId,
+    version: u64,
+    /// The key at which the next leaf in the direction of the search begins, or ends. Absent if the index has none.
+    pub bound: Option<Box<[u8]>>,
+}
+
+/// The leaves of all indexes of a store. Without capacity it keeps none.
+pub(super) struct Leaves {
+    capacity: usize,
+    /// The bytes of all leaves.
+    bytes: AtomicUsize,
+    /// The shard from which leaves are dropped next.
+    turn: AtomicUsize,
+    shards: [CachePadded<Shard>; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    lately: Lately,
+    tree: RwLock<Tree>,
+}
+
+#[derive(Default)]
+struct Tree {
+    /// By their first keys. None overlaps another one.
+    leaves: BTreeMap<Box<[u8]>, Arc<Leaf>>,
+    /// The key from which on the next leaf to drop is looked for.
+    hand: Box<[u8]>,
+    /// The number of writes that change entries, and have begun and not ended.
+    writes: u32,
+    /// The number of those that have begun.
+    version: u64,
+    /// A sequence number not below those of all that have ended. Looked up when it is first needed after the last of them.
+    changed: Option<u64>,
+}
+
+/// How many leaves were found, and how many were made, lately. They decide nothing but what is worth its memory.
+#[derive(Default)]
+struct Lately {
+    found: AtomicU32,
+    made: AtomicU32,
+    refused: AtomicU32,
+}
+
+/// The entries that a batch adds or removes.
+#[derive(Debug, Default)]
+pub(super) struct ChangedEntries {
+    /// Their keys, one after the other.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// From a key (included) to another (excluded).
+    ranges: Vec<[Box<[u8]>; 2]>,
+}
+
+/// A write that changes entries, until it is dropped.
+#[must_use]
+pub(super) struct ChangingLeaves<'a> {
+    leaves: &'a Leaves,
+    /// A bit for each shard.
+    shards: u32,
+}
+
+impl Leaves {
+    /// Leaves of at most `capacity` bytes.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, bytes: AtomicUsize::new(0), turn: AtomicUsize::new(0), shards: Default::default() }
+    }
+
+    /// Whether any leaf can be kept.
+    pub(super) fn has_room(&self) -> bool {
+        self.capacity > 0
+    }
+
+    /// Looks for a leaf whose stamp is within `stamps`.
+    pub(super) fn find(&self, search: LeafSearch<'_>, stamps: RangeInclusive<u64>) -> LeafFound {
+        let Some(shard) = self.shard(search.index) else { return LeafFound::Absent(None) };
+        let tree = shard.tree.read();
+        let (since, sequence) = stamps.into_inner();
+        let at = tree.leaf_at(search.position, search.direction);
+        if let Some(leaf) = at.filter(|leaf| leaf.stamp >= since) {
+            // What an older snapshot has is not kept in its place.
+            let is_known = leaf.stamp <= sequence;
+            return if is_known {
+                LeafFound::Leaf(shard.lately.found_again(leaf))
+            } else {
+                LeafFound::Absent(None)
+            };
+        }
+        let is_newest = tree.writes == 0 && tree.changed.is_none_or(|changed| changed <= sequence);
+        if !search.makes || !is_newest || !shard.lately.is_worth_it() {
+            return LeafFound::Absent(None);
+        }
+        let bound = tree.bound_behind(&search);
+        LeafFound::Absent(Some(LeafPlace { index: search.index, version: tree.version, bound }))
+    }
+
+    /// Keeps a leaf that was read from the snapshot of `sequence` after [`find`](Self::find) had given its place, unless a write may have changed the
+    /// index since the snapshot was taken. `latest` gives the sequence number of the newest write.
+    pub(super) fn keep(
+        &self,
+        place: &LeafPlace,
+        mut leaf: Leaf,
+        sequence: u64,
+        latest: impl FnOnce() -> u64,
+    ) -> Arc<Leaf> {
+        leaf.stamp = sequence;
+        let leaf = Arc::new(leaf);
+        let shard = self.shard(place.index).filter(|_| leaf.weight() <= self.capacity / SHARE_MAX);
+        let Some(shard) = shard.filter(|_| leaf.start < leaf.end) else { return leaf };
+        let mut tree = shard.tree.write();
+        if tree.writes > 0
+            || tree.version != place.version
+            || *tree.changed.get_or_insert_with(latest) > sequence
+        {
+            return leaf;
+        }
+        // Others may have made leaves of the same entries meanwhile, and one from before may not be used any more.
+        let replaced = tree.remove(&leaf.start, &leaf.end);
+        tree.leaves.insert(leaf.start.clone(), Arc::clone(&leaf));
+        drop(tree);
+        self.bytes.fetch_add(leaf.weight(), Ordering::Relaxed);
+        self.forget(&replaced);
+        self.drop_unused();
+        leaf
+    }
+
+    /// Begins a write that changes entries.
+    pub(super) fn changing(&self, entries: &ChangedEntries) -> ChangingLeaves<'_> {
+        let mut changing = ChangingLeaves { leaves: self, shards: 0 };
+        let mut removed = Vec::new();
+        for key in entries.keys() {
+            if let Some(shard) = self.shard(index_of(key)) {
+                let mut tree = shard.tree.write();
+                changing.enter(&mut tree, index_of(key));
+                removed.extend(tree.remove_at(key));
+            }
+        }
+        for [start, end] in &entries.ranges {
+            // Mostly the whole of one index, whose end is where the next id would begin.
+            let (first, last) = (index_of(start).0, index_of(end).0);
+            for id in (first..=last).take(SHARDS) {
+                if let Some(shard) = self.shard(IndexId(id)) {
+                    let mut tree = shard.tree.write();
+                    changing.enter(&mut tree, IndexId(id));
+                    removed.extend(tree.remove(start, end));
+                }
+            }
+        }
+        self.forget(&removed);
+        changing
+    }
+
+    /// The bytes of all leaves.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// Lets go of leaves that were removed, without a lock.
+    fn forget(&self, removed: &[Arc<Leaf>]) {
+        let bytes = removed.iter().map(|leaf| leaf.weight()).sum();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Drops leaves that were not used since the last time, of one index after the other, until the others have room.
+    fn drop_unused(&self) {
+        for _ in 0..SHARDS {
+            while self.bytes.load(Ordering::Relaxed) > self.capacity {
+                let turn = self.turn.load(Ordering::Relaxed);
+                let dropped = self.shards.get(turn % SHARDS).and_then(|shard| shard.tree.write().drop_next());
+                let Some(dropped) = dropped else { break };
+                self.forget(&[dropped]);
+            }
+            if self.bytes.load(Ordering::Relaxed) <= self.capacity {
+                return;
+            }
+            self.turn.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn shard(&self, index: IndexId) -> Option<&Shard> {
+        self.shards.get(index.0 as usize % SHARDS).filter(|_| self.has_room()).map(|shard| &**shard)
+    }
+}
+
+impl Tree {
+    fn leaf_at(&self, position: &[u8], direction: Direction) -> Option<&Arc<Leaf>> {
+        let last = match direction {
+            Direction::Ascending => Bound::Included(position),
+            Direction::Descending => Bound::Excluded(position),
+        };
+        let (_, leaf) = self.leaves.range::<[u8], _>((Bound::Unbounded, last)).next_back()?;
+        let has_it = match direction {
+            Direction::Ascending => position < &*leaf.end,
+            Direction::Descending => position <= &*leaf.end,
+        };
+        has_it.then_some(leaf)
+    }
+
+    /// The key at which the next leaf of the same index begins behind a position, or ends before it.
+    fn bound_behind(&self, search: &LeafSearch<'_>) -> Option<Box<[u8]>> {
+        let position = search.position;
+        let (leaf, bound) = match search.direction {
+            Direction::Ascending => {
+                let behind = (Bound::Excluded(position), Bound::Unbounded);
+                let (_, leaf) = self.leaves.range::<[u8], _>(behind).next()?;
+                (leaf, &leaf.start)
+            }
+            Direction::Descending => {
+                let before = (Bound::Unbounded, Bound::Excluded(position));
+                let (_, leaf) = self.leaves.range::<[u8], _>(before).next_back()?;
+                // One that is not used any more may have the position.
+                (leaf, if &*leaf.end <= position { &leaf.end } else { &leaf.start })
+            }
+        };
+        (index_of(&leaf.start) == search.index).then(|| bound.clone())
+    }
+
+    /// Removes the leaf that has a key, or would have it.
+    fn remove_at(&mut self, key: &[u8]) -> Option<Arc<Leaf>> {
+        let start = self.leaf_at(key, Direction::Ascending)?.start.clone();
+        self.leaves.remove(&start)
+    }
+
+    /// Removes all leaves that have a key from `start` (included) to `end` (excluded), or would have it.
+    fn remove(&mut self, start: &[u8], end: &[u8]) -> Vec<Arc<Leaf>> {
+        let mut removed: Vec<_> = self.remove_at(start).into_iter().collect();
+        while let Some((next, _)) =
+            self.leaves.range::<[u8], _>((Bound::Included(start), Bound::Unbounded)).next()
+            && &**next < end
+        {
+            let next = next.clone();
+            removed.extend(self.leaves.remove(&next));
+        }
+        removed
+    }
+
+    /// Removes the next leaf that was not used since the last time, or one that was, if many were.
+    fn drop_next(&mut self) -> Option<Arc<Leaf>> {
+        for spared in 0.. {
+            let from = (Bound::Included(&*self.hand), Bound::Unbounded);
+            let next = self.leaves.range::<[u8], _>(from).next().or_else(|| self.leaves.iter().next());
+            let (start, leaf) = next?;
+            let (start, is_used) = (start.clone(), leaf.is_used.swap(false, Ordering::Relaxed));
+            self.hand = [&*start, &[0]].concat().into();
+            if !is_used || spared >= SPARED_MAX {
+                return self.leaves.remove(&start);
+            }
+        }
+        None
+    }
+}
+
+impl Lately {
+    fn found_again(&self, leaf: &Arc<Leaf>) -> Arc<Leaf> {
+        self.note(&self.found);
+        // Mostly it is, and then the line of the processor's cache stays with all that read it.
+        if !leaf.is_used.load(Ordering::Relaxed) {
+            leaf.is_used.store(true, Ordering::Relaxed);
+        }
+        Arc::clone(leaf)
+    }
+
+    /// Counts one more. The counts of several threads at once may lose some, which only makes them less exact.
+    #[inline]
+    fn note(&self, count: &AtomicU32) -> u32 {
+        let now = count.load(Ordering::Relaxed) + 1;
+        if now < LATELY {
+            count.store(now, Ordering::Relaxed);
+        } else {
+            for count in [&self.found, &self.made, &self.refused] {
+                count.store(count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+            }
+        }
+        now
+    }
+
+    /// Whether to make a leaf that is wanted. Where few are found, because writes take them out or others drive them out, it would only be work.
+    fn is_worth_it(&self) -> bool {
+        let (found, made) = (self.found.load(Ordering::Relaxed), self.made.load(Ordering::Relaxed));
+        let is_worth_it = made < MADE_AT_FIRST || found >= made / 2;
+        let is_made = is_worth_it || self.note(&self.refused).is_multiple_of(MADE_OF_UNUSED);
+        if is_made {
+            self.note(&self.made);
+        }
+        is_made
+    }
+}
+
+impl ChangedEntries {
+    pub(super) fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(super) fn push_range(&mut self, start: &[u8], end: &[u8]) {
+        self.ranges.push([start.into(), end.into()]);
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
+    }
+}
+
+impl ChangingLeaves<'_> {
+    /// Begins the write in the shard of an index. Once, however many of its entries are changed: it ends once.
+    fn enter(&mut self, tree: &mut Tree, index: IndexId) {
+        let bit = 1 << (index.0 as usize % SHARDS);
+        if self.shards & bit == 0 {
+            tree.writes += 1;
+            tree.version += 1;
+            self.shards |= bit;
+        }
+    }
+}
+
+impl Drop for ChangingLeaves<'_> {
+    fn drop(&mut self) {
+        let mut shards = self.shards;
+        while shards != 0 {
+            if let Some(shard) = self.leaves.shards.get(shards.trailing_zeros() as usize) {
+                let mut tree = shard.tree.write();
+                tree.writes -= 1;
+                tree.changed = None;
+            }
+            shards &= shards - 1;
+        }
+    }
+}
+
+/// The index of a key, whose id is in front.
+fn index_of(key: &[u8]) -> IndexId {
+    IndexId(key.first_chunk::<ID_BYTES>().map_or(0, |id| u32::from_be_bytes(*id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leaf::LeafBuilder;
+
+    /// Keys of one index.
+    fn key(number: u8) -> Vec<u8> {
+        vec![0, 0, 0, 7, number]
+    }
+
+    /// A leaf of the even numbers from one number up to another.
+    fn leaf(start: u8, end: u8) -> Leaf {
+        let mut entries = LeafBuilder::default();
+        for number in (start..end).filter(|number| number % 2 == 0) {
+            assert!(entries.push(&key(number), &[number]));
+        }
+        entries.finish((key(start), key(end)), Direction::Ascending)
+    }
+
+    fn find(leaves: &Leaves, position: u8, direction: Direction, sequence: u64) -> LeafFound {
+        let search = LeafSearch { index: IndexId(7), position: &key(position), direction, makes: true };
+        leaves.find(search, 5..=sequence)
+    }
+
+    fn found(leaves: &Leaves, position: u8, direction: Direction, sequence: u64) -> Option<u8> {
+        match find(leaves, position, direction, sequence) {
+            LeafFound::Leaf(leaf) => leaf.start().last().copied(),
+            LeafFound::Absent(_) => None,
+        }
+    }
+
+    #[track_caller]
+    fn place(leaves: &Leaves, position: u8) -> LeafPlace {
+        // Of leaves that are seldom found, few are made.
+        for _ in 0..=MADE_OF_UNUSED {
+            if let LeafFound::Absent(Some(place)) = find(leaves, position, Direction::Ascending, 10) {
+                return place;
+            }
+        }
+        panic!("no place at {position}")
+    }
+
+    #[track_caller]
+    fn keep(leaves: &Leaves, start: u8, end: u8) {
+        let place = place(leaves, start);
+        leaves.keep(&place, leaf(start, end), 10, || 10);
+        assert_eq!(found(leaves, start, Direction::Ascending, 10), Some(start));
+    }
+
+    fn changed(numbers: &[u8]) -> ChangedEntries {
+        let mut changed = ChangedEntries::default();
+        for number in numbers {
+            changed.push(&key(*number));
+        }
+        changed
+    }
+
+    #[test]
+    fn a_leaf_is_found_by_every_key_that_it_would_have() {
+        let leaves = Leaves::new(1 << 20);
+        keep(&leaves, 10, 20);
+        keep(&leaves, 20, 24);
+        let (up, down) = (Direction::Ascending, Direction::Descending);
+        for (position, ascending, descending) in [
+            (9, None, None),
+            (10, Some(10), None),
+            (11, Some(10), Some(10)),
+            (19, Some(10), Some(10)),
+            (20, Some(20), Some(10)),
+            (23, Some(20), Some(20)),
+            (24, None, Some(20)),
+            (25, None, None),
+        ] {
+            assert_eq!(found(&leaves, position, up, 10), ascending, "{position}");
+            assert_eq!(found(&leaves, position, down, 10), descending, "{position}");
+        }
+        // An older snapshot gets none that may be newer, and no search one that is too old.
+        assert_eq!(found(&leaves, 10, up, 9), None);
+        let search = LeafSearch { index: IndexId(7), position: &key(10), direction: up, makes: true };
+        assert!(matches!(leaves.find(search, 10..=10), LeafFound::Leaf(_)));
+        assert!(matches!(
+            leaves.find(LeafSearch { makes: false, ..search }, 11..=20),
+            LeafFound::Absent(None)
+        ));
+        // Where one is not used any more, the next one begins where it does, up and down.
+        let outdated = |position, direction| {
+            let search = LeafSearch { position: &key(position), direction, ..search };
+            match leaves.find(search, 11..=20) {
+                LeafFound::Absent(Some(place)) => place.bound.and_then(|bound| bound.last().copied()),
+                LeafFound::Leaf(_) | LeafFound::Absent(None) => panic!("{position}"),
+            }
+        };
+        assert_eq!(
+            [(15, up), (9, up), (22, up)].map(|(at, way)| outdated(at, way)),
+            [Some(20), Some(10), None]
+        );
+        assert_eq!(
+            [(15, down), (20, down), (30, down)].map(|(at, way)| outdated(at, way)),
+            [Some(10), Some(20), Some(24)]
+        );
+        assert_eq!((outdated(10, down), outdated(5, down)), (None, None));
+        assert_eq!(place(&leaves, 8).bound.as_deref(), Some(&key(10)[..]));
+        assert_eq!(place(&leaves, 24).bound, None);
+    }
+
+    #[test]
+    fn a_write_takes_out_the_leaf_that_it_changes_and_keeps_new_ones_out() {
+        let leaves = Leaves::new(1 << 20);
+        keep(&leaves, 10, 20);
+        keep(&leaves, 20, 24);
+        let early = place(&leaves, 30);
+        let write = leaves.changing(&changed(&[13, 15, 40]));
+        let up = Direction::Ascending;
+        assert_eq!((found(&leaves, 10, up, 10), found(&leaves, 20, up, 10)), (None, Some(20)));
+        assert!(matches!(find(&leaves, 12, up, 10), LeafFound::Absent(None)), "a write is under way");
+        leaves.keep(&early, leaf(30, 34), 10, || 10);
+        drop(write);
+        leaves.keep(&early, leaf(30, 34), 10, || 10);
+        assert_eq!(found(&leaves, 30, up, 10), None, "a write has begun since its place was given");
+        // A snapshot from before the write makes none.
+        let late = place(&leaves, 30);
+        leaves.keep(&late, leaf(30, 34), 10, || 11);
+        assert!(matches!(find(&leaves, 30, up, 10), LeafFound::Absent(None)));
+        leaves.keep(&late, leaf(30, 34), 11, || 11);
+        assert_eq!((found(&leaves, 30, up, 10), found(&leaves, 30, up, 11)), (None, Some(30)));
+        let mut range = changed(&[]);
+        range.push_range(&key(22), &key(31));
+        drop(leaves.changing(&range));
+        assert_eq!((found(&leaves, 20, up, 11), found(&leaves, 30, up, 11), leaves.bytes()), (None, None, 0));
+    }
+
+    #[test]
+    fn a_leaf_replaces_those_that_it_overlaps() {
+        let leaves = Leaves::new(1 << 20);
+        for (start, end) in [(10, 20), (20, 30), (40, 50)] {
+            keep(&leaves, start, end);
+        }
+        let place = place(&leaves, 35);
+        leaves.keep(&place, leaf(15, 45), 10, || 10);
+        let up = Direction::Ascending;
+        let starts = [10, 15, 29, 44, 45].map(|position| found(&leaves, position, up, 10));
+        assert_eq!(starts, [None, Some(15), Some(15), Some(15), None]);
+        assert_eq!(leaves.bytes(), leaf(15, 45).weight() as u64);
+    }
+
+    #[test]
+    fn the_capacity_holds_and_what_is_used_stays() {
+        let one = leaf(0, 2).weight();
+        let leaves = Leaves::new(10 * one);
+        keep(&leaves, 0, 2);
+        for start in (2..200).step_by(2) {
+            let place = place(&leaves, start);
+            leaves.keep(&place, leaf(start, start + 2), 10, || 10);
+            assert!(leaves.bytes() <= 10 * one as u64);
+            assert_eq!(found(&leaves, 0, Direction::Ascending, 10), Some(0));
+        }
+        for (start, end) in [(220, 255), (220, 220)] {
+            let large_or_empty = place(&leaves, 220);
+            leaves.keep(&large_or_empty, leaf(start, end), 10, || 10);
+            assert_eq!(found(&leaves, 220, Direction::Ascending, 10), None);
+        }
+        let none = Leaves::new(0);
+        assert!(matches!(find(&none, 1, Direction::Ascending, 9), LeafFound::Absent(None)));
+        drop(none.changing(&changed(&[1])));
+        assert!(leaves.has_room() && !none.has_room());
+    }
+
+    #[test]
+    fn what_is_seldom_found_again_is_seldom_made() {
+        let leaves = Leaves::new(1 << 20);
+        let up = Direction::Ascending;
+        let made = |times| {
+            (0..times).filter(|_| matches!(find(&leaves, 1, up, 10), LeafFound::Absent(Some(_)))).count()
+        };
+        assert_eq!(made(MADE_AT_FIRST as usize), MADE_AT_FIRST as usize);
+        assert_eq!(made(160), 10);
+        keep(&leaves, 10, 20);
+        (0..200).for_each(|_| assert_eq!(found(&leaves, 10, up, 10), Some(10)));
+        assert_eq!(made(20), 20);
+    }
+}
