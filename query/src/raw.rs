@@ -118,6 +118,14 @@ impl<'a> Fields<'a> {
         passes
     }
 
+    /// Passes over the elements before the one called `name`, or over all if there is no name, and returns their bytes. It may end before that, at
+    /// an element of which more must be looked at.
+    pub(crate) fn pass_before(&mut self, name: Option<&str>) -> &'a [u8] {
+        let start = self.next;
+        while self.pass(|found| name.is_some_and(|name| found == name.as_bytes())) {}
+        self.document.as_bytes().get(start..self.next).unwrap_or_default()
+    }
+
     /// The element at the current place, as `bson` reads it.
     #[cold]
     fn next_slow(&mut self) -> Option<Result<Field<'a>, Malformed>> {

@@ -278,8 +278,10 @@ fn write(
         return Ok(());
     };
     let mut is_found = false;
-    for field in document.into_iter().flat_map(Fields::of) {
-        let field = field?;
+    let mut fields = document.map(Fields::of);
+    while let Some(fields) = &mut fields {
+        out.copy(fields.pass_before((!is_found).then_some(name)));
+        let Some(field) = fields.next().transpose()? else { break };
         // Of fields with the same name only the first is replaced.
         if is_found || field.name() != name {
             out.copy(field.whole());
