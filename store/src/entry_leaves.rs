@@ -174,9 +174,10 @@ impl Leaves {
         }
         // Others may have made leaves of the same entries meanwhile, and one from before may not be used any more.
         let replaced = tree.remove(&leaf.start, &leaf.end);
+        // Before another thread can remove it: the sum never falls below zero.
+        self.bytes.fetch_add(leaf.weight(), Ordering::Relaxed);
         tree.leaves.insert(leaf.start.clone(), Arc::clone(&leaf));
         drop(tree);
-        self.bytes.fetch_add(leaf.weight(), Ordering::Relaxed);
         self.forget(&replaced);
         self.drop_unused();
         leaf
