@@ -1,12 +1,12 @@
 //! Leaves of indexes in memory: entries that follow one another, as the leaves of a B-tree have them.
 //!
-//! RocksDB's iterator takes a thousand instructions a step, and ten thousand to be opened. A leaf has all entries of an index from one key up to
+//! RocksDB's iterator needs a thousand instructions a step, and ten thousand to be opened. A leaf has all entries of an index from one key up to
 //! another one, so a search steps from entry to entry within it, and sees there that an entry is absent. Leaves are made by the searches that
-//! read the entries anyway, and are a copy of the newest state: a write takes out the leaves that it changes before RocksDB
+//! read the entries anyway, and are a copy of the newest state: a write removes the leaves that it changes before RocksDB
 //! can show the change, and until the write has ended no search puts a leaf of the same index in.
 //!
 //! A search on a snapshot may use a leaf if the snapshot has the entries as they are now. So each leaf carries a stamp: a sequence number
-//! not below those of the writes that it has. [`crate::record_cache`] keeps records by the same laws, each found by a hash.
+//! not below those of the writes that it has. `record_cache` keeps records by the same laws, each found by a hash.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -334,7 +334,7 @@ impl Lately {
         now
     }
 
-    /// Whether to make a leaf that is wanted. Where few are found, because writes take them out or others drive them out, it would only be work.
+    /// Whether to make a leaf that is wanted. Where few are found, because writes remove them or others drive them out, it would only be work.
     fn is_worth_it(&self) -> bool {
         let (found, made) = (self.found.load(Ordering::Relaxed), self.made.load(Ordering::Relaxed));
         let is_worth_it = made < MADE_AT_FIRST || found >= made / 2;
