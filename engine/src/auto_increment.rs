@@ -197,7 +197,7 @@ macro_rules! sequence_setters {
                 self
             }
 
-            /// The number of values that an acquirer takes from the reserve at once: 1 to the cache size. The default
+            /// The number of values that an acquirer gets from the reserve at once: 1 to the cache size. The default
             /// is 1000.
             ///
             /// ```

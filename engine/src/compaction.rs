@@ -128,7 +128,7 @@ impl<'a> Compaction<'a> {
     /// A function that receives the progress of the compaction: at its beginning, and after each part. It is called on the thread of
     /// [`run`](Self::run).
     ///
-    /// The example of [`CompactionProgress`] keeps what it was told last.
+    /// The example of [`CompactionProgress`] keeps what was reported last.
     pub fn progress(self, tell: impl FnMut(&CompactionProgress) + Send + 'a) -> Self {
         Self { progress: Some(Box::new(tell)), ..self }
     }

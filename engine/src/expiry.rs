@@ -48,7 +48,7 @@ pub(crate) fn start_if_needed(shared: &Shared) -> Result<()> {
 ///
 /// # Errors
 /// The first error, after all other indexes had their turn: a damaged collection keeps no other from being cleared. A call that
-/// has to end, and a store that takes no writes, end the pass. What was deleted stays deleted.
+/// has to end, and a store that accepts no writes, end the pass. What was deleted stays deleted.
 pub(crate) fn pass(engine: &Engine, now: DateTime, operation: &OperationContext) -> Result<Expired> {
     let passed = pass_all(engine, now, operation);
     // No verb does: what was deleted by a pass that failed counts as well.

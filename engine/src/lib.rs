@@ -54,7 +54,7 @@
 //! what is called what, and the [comparison](guide::comparison) which store does what better. [Errors](guide::errors),
 //! [limits](guide::limits) and [questions](guide::questions) are for looking up.
 //!
-//! Every verb takes its required arguments and returns an action. An action has one method for each option, and `run()`
+//! Every verb gets its required arguments and returns an action. An action has one method for each option, and `run()`
 //! executes it.
 //!
 //! # Opening and closing

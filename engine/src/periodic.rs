@@ -13,7 +13,7 @@ use store::fork;
 pub(crate) struct PeriodicThread {
     /// Ends the operations of the work.
     token: CancellationToken,
-    /// Taken by the drop: closing this channel stops the thread.
+    /// Emptied by the drop: closing this channel stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,7 +36,7 @@ impl PeriodicThread {
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                // The interval begins after the work: a pass that takes long is not followed by the next one at once.
+                // The interval begins after the work: a pass that lasts long is not followed by the next one at once.
                 while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                     work(&own);
                 }

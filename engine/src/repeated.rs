@@ -57,7 +57,7 @@ pub(crate) fn overtaken(
     concern: Option<&WriteConcern>,
 ) -> Result<Option<Document>> {
     if has_failed && !once.is_stored() {
-        // It may have met the effect of the other call: an `_id` that is taken, for example. That one's row came with it.
+        // It may have met the effect of the other call: an `_id` that is in use, for example. That one's row came with it.
         look_again(shared, once)?;
     }
     let Some(answer) = once.take_found() else { return Ok(None) };

@@ -39,7 +39,7 @@ use crate::orphans::OrphanedChunks;
 pub struct DatabaseSpecification {
     /// The name of the database.
     pub name: String,
-    /// About how many bytes its documents take in table files. Recent writes, which are only in the log, do not count.
+    /// About how many bytes its documents use in table files. Recent writes, which are only in the log, do not count.
     pub size_on_disk: u64,
     /// Whether the database has no collection. It is always `false`, because only databases with collections are listed.
     pub empty: bool,
@@ -300,13 +300,13 @@ pub struct SequenceSnapshot {
     pub increment: i32,
     /// The number of values that one durable write reserves.
     pub cache_size: i32,
-    /// The number of values that an acquirer takes from the reserve at once.
+    /// The number of values that an acquirer gets from the reserve at once.
     pub acquire_size: i32,
     /// Whether it starts again when all values are used.
     pub cycled: bool,
     /// The number of times that it has started again.
     pub cycled_count: i32,
-    /// Whether no value has been taken yet.
+    /// Whether no value has been acquired yet.
     pub initial: bool,
     /// Its promise about the order of its values: `fast`, `ordered` or `gapless`.
     pub contract: String,

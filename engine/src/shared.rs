@@ -42,7 +42,7 @@ use crate::uploads::Uploads;
 
 /// The limit of one operation's memory for values, sorts, groups and joins, and of a cursor between two calls.
 const OPERATION_BYTES_MAX: usize = 256 << 20;
-/// The time that writers take notes for transactions after the last one has ended: the next one begins faster then.
+/// The time that writers leave notes for transactions after the last one has ended: the next one begins faster then.
 const NOTING_REST: Duration = Duration::from_secs(1);
 /// The interval in which transactions that may last too long are checked.
 const UPKEEP_INTERVAL: Duration = Duration::from_millis(250);
@@ -55,7 +55,7 @@ const OPERATIONS_BYTES_MAX: usize = 1 << 30;
 /// Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
-    /// The acquirer whose blocks values are taken from. `None` means the shared one.
+    /// The acquirer whose blocks values come from. `None` means the shared one.
     pub(crate) acquirer: Option<Arc<Acquirer>>,
     /// The token that ends the caller's operations.
     pub(crate) cancellation: Option<CancellationToken>,
@@ -276,7 +276,7 @@ impl Engine {
         })
     }
 
-    /// Ends transactions that have lasted too long, and lets writers take no more notes once none was open for a while.
+    /// Ends transactions that have lasted too long, and lets writers leave no more notes once none was open for a while.
     pub(crate) fn look_after_transactions(&self) {
         self.transactions.expire();
         self.store.latches.stop_noting_after(NOTING_REST);
@@ -346,7 +346,7 @@ impl Engine {
         if bytes == 0 {
             return Ok(None);
         }
-        // Its operation does not exist yet: how long it may take is in the request.
+        // Its operation does not exist yet: how long it may last is in the request.
         let request = OperationContext::new(Allowance {
             bytes: Some(OPERATION_BYTES_MAX),
             shared: Some(self.memory.clone()),
@@ -489,7 +489,7 @@ mod tests {
             things.insert_many(large).run().expect("stored");
         });
         let shared = Arc::new(fixture.shared);
-        // Another operation has taken nearly all. Only its account is large.
+        // Another operation has used nearly all. Only its account is large.
         let allowance = Allowance { shared: Some(shared.memory.clone()), ..Allowance::default() };
         let _taken = OperationContext::new(allowance)
             .reserve(OPERATIONS_BYTES_MAX - 9 * LARGE)

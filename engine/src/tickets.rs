@@ -109,7 +109,7 @@ impl DurabilityTicket {
         if self.is_durable() {
             return true;
         }
-        // A time that no clock can tell is a very long one.
+        // A time that no clock can show is a very long one.
         let now = Instant::now();
         let moment = now.checked_add(time).unwrap_or_else(|| now + FAR);
         self.shared.store.wait_until_durable(self.sequence, moment)

@@ -2,7 +2,7 @@
 //!
 //! Chunks without the document of a file are what a killed upload leaves, and also what a running upload has. Only this list
 //! can distinguish the two. So each upload and removal of the API holds a claim on the file's `_id` from before the first
-//! chunk until after the document of the file. Clients of a server have no claims: what they upload is told by its age.
+//! chunk until after the document of the file. Clients of a server have no claims: what they upload is known by its age.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(crate) struct FileKey {
 /// The purpose of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// As long as the caller takes to write the file.
+    /// As long as the caller needs to write the file.
     Upload,
-    /// As long as some deletes take.
+    /// As long as some deletes last.
     Removal,
 }
 
@@ -104,7 +104,7 @@ impl Uploads {
             self.released.wait(&mut claims);
         }
         let mut files = claims.files.iter().filter(|(key, _)| key.chunks == *chunks);
-        // The removal of a file may go on: it takes nothing but what goes anyway.
+        // The removal of a file may go on: it removes nothing but what goes anyway.
         if let Some((_, (_, id))) = files.find(|(_, (purpose, _))| *purpose == Purpose::Upload) {
             return Err(Error::from(GridFsErrorKind::upload_running(id.clone())));
         }
@@ -173,7 +173,7 @@ mod tests {
         let upload = uploads.claim(key(&chunks, 1), &Bson::Int32(1), Purpose::Upload).expect("free");
         assert!(uploads.claim_bucket(&chunks).is_err(), "an upload is running");
         drop(upload);
-        // A removal of a file takes nothing but what goes anyway.
+        // A removal of a file removes nothing but what goes anyway.
         let removal = uploads.claim(key(&chunks, 1), &Bson::Int32(1), Purpose::Removal).expect("free");
         let bucket = uploads.claim_bucket(&chunks).expect("no upload is running");
         drop(removal);

@@ -113,7 +113,7 @@ impl<'a> Batch<'a> {
         !self.events.is_empty()
     }
 
-    /// Takes the events away, into a batch of their own. Only a planted fault writes them apart.
+    /// Moves the events into a batch of their own. Only a planted fault writes them apart.
     pub fn split_events(&mut self) -> Self {
         let mut apart = Self::new(self.database);
         (apart.events, apart.events_bytes) = (std::mem::take(&mut self.events), self.events_bytes);

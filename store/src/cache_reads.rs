@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use rocksdb::perf::{PerfContext, PerfMetric};
 
-/// RocksDB's counters of a thread, and what they were when they were last taken.
+/// RocksDB's counters of a thread, and what they were when they were last read.
 struct Reads {
     context: PerfContext,
     hits: u64,

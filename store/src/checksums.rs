@@ -139,7 +139,7 @@ impl FileSet {
     }
 
     /// Reads the next file. Returns `None` if there is none. A file that is gone counts as none, and is not a flaw if it may be.
-    /// `tell` is called for each piece that is read, with its length. The caller takes the flaws after each step.
+    /// `tell` is called for each piece that is read, with its length. The caller collects the flaws after each step.
     ///
     /// # Errors
     /// If the pace says that the reading is to end, or the folder cannot be listed. What is wrong with a file is not an error.

@@ -224,7 +224,7 @@ fn run_with_room(
     }
 }
 
-/// Waits as long as compactions of the family are paused: by an index build whose tables are taken over, or by a quota.
+/// Waits as long as compactions of the family are paused: by an index build whose tables are being ingested, or by a quota.
 fn await_turn(database: &Database, family: Family, look: &dyn Fn() -> Result<()>) -> Result<()> {
     let began = Instant::now();
     loop {

@@ -13,7 +13,7 @@
 //!       free ≥ AMPLE_BYTES                free ≥ floor + ballast + a margin
 //! ```
 //! - Ample: nothing is kept, and a write pays for one look at a flag.
-//! - Scarce: the ballast is held, and puts take from a credit, which is what is free above the floor.
+//! - Scarce: the ballast is held, and puts draw on a credit, which is what is free above the floor.
 //! - Low: the ballast is given up, and puts are rejected. Deletes and compactions have all that is free.
 //!
 //! The floor has room for a flush of the memtables, which are as large as the logs, and for a compaction; so has the ballast.
@@ -113,7 +113,7 @@ impl Sizes {
         // A flush writes the content of the logs to tables, and then they go. RocksDB's own compactions are not to fill the disk
         // while puts are admitted.
         let floor = slack.saturating_add(logs).saturating_add(tables.min(COMPACTION_BYTES_MAX));
-        // A flush and then a compaction, which is taken to leave half after deletes.
+        // A flush and then a compaction, which is assumed to leave half after deletes.
         let ballast = logs.max(logs.saturating_add(tables) / 2).min(COMPACTION_BYTES_MAX);
         Self { free, floor, ballast, slack }
     }
@@ -257,7 +257,7 @@ impl DiskRoom {
     }
 
     /// Gives the ballast up for work that has found no room, and waits a little for RocksDB, which tries to recover every five
-    /// seconds. Returns `false` if it is not worth trying again: there is no room, or it takes long.
+    /// seconds. Returns `false` if it is not worth trying again: there is no room, or it lasts long.
     pub(crate) fn recovers(&self, folder: &Path, began: Instant) -> bool {
         self.give_up(folder);
         let has_room = disk::free_bytes(folder).is_some_and(|free| free >= RECOVERY_BYTES);
@@ -314,7 +314,7 @@ impl Held {
         }
         self.drop_ballast();
         self.sizes.free = self.sizes.free.saturating_add(has);
-        // It takes nothing of what puts must leave free.
+        // It uses nothing of what puts must leave free.
         let bytes = bytes.min(self.sizes.free.saturating_sub(self.sizes.floor));
         if bytes == 0 {
             return;
@@ -338,7 +338,7 @@ impl Held {
 }
 
 impl Ballast {
-    /// Takes blocks of the disk.
+    /// Allocates blocks of the disk.
     fn take(folder: &Path, bytes: u64) -> Result<Self> {
         let spills = folder.join(SPILL_FOLDER);
         // It may be there for temporary files.
@@ -363,7 +363,7 @@ fn allocate(_file: &File, _bytes: u64) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Takes `bytes` from a credit, if it has them.
+/// Subtracts `bytes` from a credit, if it has them.
 fn pay(credit: &AtomicU64, bytes: u64) -> bool {
     credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, |credit| credit.checked_sub(bytes)).is_ok()
 }

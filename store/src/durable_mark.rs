@@ -88,7 +88,7 @@ impl DurableMark {
     /// Waits until everything up to `sequence` is on stable storage, or until a moment. Returns whether it is. It begins no sync.
     pub(super) fn wait_until(&self, sequence: u64, moment: Instant) -> bool {
         let mut turns = self.turns.lock();
-        // The mark is raised before the end of its sync is told, under this lock.
+        // The mark is raised before the end of its sync is reported, under this lock.
         while self.sequence() < sequence {
             let patience = moment.saturating_duration_since(Instant::now());
             if patience.is_zero() {
@@ -136,7 +136,7 @@ impl Running<'_> {
         }
         // A store in memory has no log.
         if mark.fault != PlantedFault::MarkNotSynced && !database.is_in_memory() {
-            // Timed whether it succeeds or not: a sync that fails has often taken long.
+            // Timed whether it succeeds or not: a sync that fails has often lasted long.
             let begin = Instant::now();
             let synced = database.raw().flush_wal(true);
             mark.syncs.record_since(begin);

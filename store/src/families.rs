@@ -75,7 +75,7 @@ pub struct Database {
     id: StoreId,
     /// The options of a family, for table files that are not made by a flush or a compaction.
     tables: Options,
-    /// Held while RocksDB takes over tables.
+    /// Held while RocksDB ingests tables.
     pub(super) ingesting: Mutex<()>,
     /// The number of callers that keep the compactions of a family paused, in the order of [`Family::ALL`].
     pauses: [Mutex<u32>; Family::ALL.len()],
@@ -279,7 +279,7 @@ impl Database {
         self.table_bytes
     }
 
-    /// Takes the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.
+    /// Acquires the folder's lock. It is kept as long as anything, for example a cursor, keeps the database open.
     pub(super) fn holding(mut self, lock: FolderLock) -> Self {
         self.lock = Some(lock);
         self

@@ -23,7 +23,7 @@ pub struct FilterBytes {
 }
 
 impl FilterSpace {
-    /// A space of at most `limit` bytes, all of them taken from a cache of `capacity` bytes.
+    /// A space of at most `limit` bytes, all of them from a cache of `capacity` bytes.
     pub(super) fn within(cache: Cache, capacity: usize, limit: usize) -> Self {
         Self { limit, used: AtomicUsize::new(0), cache: Some((cache, capacity)) }
     }
@@ -38,11 +38,11 @@ impl FilterSpace {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes bytes. Returns `None` if not as many are left.
+    /// Reserves bytes. Returns `None` if not as many are left.
     pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<FilterBytes> {
         let bytes = usize::try_from(bytes).ok()?;
         let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        // In one step: two filters cannot both take the last bytes.
+        // In one step: two filters cannot both get the last bytes.
         self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok()?;
         self.fit_cache();
         Some(FilterBytes { space: Arc::clone(self), bytes })

@@ -92,7 +92,7 @@ pub(super) fn claim(path: &Path, create: bool, fault: PlantedFault) -> Result<Cl
         // This fails if another user owns the folder. The owner has decided then who may enter it, so we go on.
         tracing::warn!(%error, path = %path.display(), "the folder cannot be kept from other users");
     }
-    // Durable before RocksDB creates files: without it the next open would take them for foreign ones.
+    // Durable before RocksDB creates files: without it the next open would mistake them for foreign ones.
     write_marker(&mut file).map_err(failed("write the file", &creating))?;
     sync_folder(path)?;
     Ok(Claim::Fresh(FolderLock { file }))
@@ -214,7 +214,7 @@ fn check_marker(path: &Path, file: impl Read) -> Result<()> {
     Ok(())
 }
 
-/// The error for a marker that no version has written. Beside a file that RocksDB makes it is a damaged one: a caller who is told
+/// The error for a marker that no version has written. Beside a file that RocksDB makes it is a damaged one: a caller who learns
 /// that the folder is not a database may write over it, or look for another one.
 fn malformed_marker(path: &Path, bytes: &[u8]) -> Error {
     if !path.join("CURRENT").exists() {
@@ -232,7 +232,7 @@ fn malformed_marker(path: &Path, bytes: &[u8]) -> Error {
 /// Fails if a pipe, a socket or a device has the name of a file of a database. Opening one, or reading it, would wait without end,
 /// and a folder may come from others.
 pub(super) fn refuse_irregular(path: &Path) -> Result<()> {
-    // That the folder is absent, or cannot be read, is told where it is opened.
+    // That the folder is absent, or cannot be read, is reported where it is opened.
     let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -1,4 +1,4 @@
-//! The files of a folder by what they hold. Nothing is opened: names and lengths tell it.
+//! The files of a folder by what they hold. Nothing is opened: names and lengths show it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -104,7 +104,7 @@ impl Database {
         self.families().flat_map(|family| (0..7).filter_map(move |level| of(family, level))).sum()
     }
 
-    /// The number of finished flushes and compactions. RocksDB tells it in a text alone.
+    /// The number of finished flushes and compactions. RocksDB reports it in a text alone.
     fn flushes_and_compactions(&self) -> u64 {
         let of = |family| {
             let text = self.raw().property_value_cf(self.family(family), "rocksdb.cfstats-no-file-histogram");
@@ -222,7 +222,7 @@ mod tests {
     fn a_flush_that_fails_is_counted() {
         let measured = Measured::new(|_| {});
         for number in 1..200 {
-            // Some numbers are taken by files that have other endings.
+            // Some numbers are used by files that have other endings.
             std::fs::create_dir(measured.folder.path().join(format!("{number:06}.sst"))).expect("made");
         }
         measured.put(1000);

@@ -45,7 +45,7 @@ pub struct Older {
 }
 
 impl Generations {
-    /// Takes the folder, which must hold generations of this store, or be empty or absent; then it is made. What killed processes
+    /// Claims the folder, which must hold generations of this store, or be empty or absent; then it is made. What killed processes
     /// left is removed.
     pub fn claim(path: &Path, store: StoreId) -> Result<Self> {
         let marker = path.join(BACKUPS_FILE);
@@ -84,7 +84,7 @@ impl Generations {
         Ok(self.path.join(name))
     }
 
-    /// The tables of the newest generation, as far as the list tells.
+    /// The tables of the newest generation, as far as the list shows.
     pub fn tables(&self) -> EarlierTables {
         // A list that cannot be read saves no writing, and does no harm.
         self.read_list().unwrap_or_default()
@@ -242,14 +242,14 @@ fn check_text(file: &mut File, path: &Path, store: StoreId) -> Result<()> {
     sync_folder(path)
 }
 
-/// The name of a generation that is made at a second since 1970: its time in UTC, in characters that every file system takes.
+/// The name of a generation that is made at a second since 1970: its time in UTC, in characters that every file system accepts.
 fn name(second: i64) -> Option<String> {
     let time = DateTime::from_millis(second.checked_mul(1000)?).try_to_rfc3339_string().ok()?;
     let name = time.replace(':', "-");
     seconds(&name).map(|_| name)
 }
 
-/// The second since 1970 that the name of a generation tells. Returns `None` for other names.
+/// The second since 1970 that the name of a generation states. Returns `None` for other names.
 fn seconds(name: &str) -> Option<i64> {
     let (date, time) = name.split_once('T')?;
     let time = DateTime::parse_rfc3339_str(format!("{date}T{}", time.replace('-', ":"))).ok()?;

@@ -182,7 +182,7 @@ impl Health {
 
     /// Whether the disk was full at any time, and RocksDB has not given the database up.
     pub(super) fn may_recover(&self) -> bool {
-        // Of a full disk that does not heal it is not told here whether RocksDB met it in the log, which it gives up, or in
+        // Of a full disk that does not heal it is not known here whether RocksDB met it in the log, which it gives up, or in
         // another file.
         self.knows_full.load(Ordering::Relaxed) && (!self.heals || matches!(self.state(), OPEN | FULL))
     }
@@ -192,7 +192,7 @@ impl Health {
         self.state() == OPEN
     }
 
-    /// The state, as the metrics tell it.
+    /// The state, as the metrics report it.
     pub(super) fn reported(&self) -> StoreState {
         match self.state() {
             OPEN => StoreState::Open,
@@ -299,7 +299,7 @@ mod tests {
         assert!(health.makes_room());
     }
 
-    /// The thread that met the full disk noted it after another one had heard of an error and taken it for one of the disk.
+    /// The thread that met the full disk noted it after another one had heard of an error and mistaken it for one of the disk.
     #[test]
     fn an_error_that_is_repeated_before_it_is_noted_does_not_poison() {
         let health = Health::open();

@@ -82,7 +82,7 @@ pub struct CollectionId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId(pub u32);
 
-/// A sequence's number. Never used twice. Eight bytes, because every auto-increment field takes one.
+/// A sequence's number. Never used twice. Eight bytes, because every auto-increment field uses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub u64);
 

@@ -105,7 +105,7 @@ impl Leaf {
         self.entries.len()
     }
 
-    /// The bytes that it takes in a tree.
+    /// The bytes that it uses in a tree.
     pub(super) fn weight(&self) -> usize {
         let keys = 2 * self.start.len() + self.end.len();
         LEAF_BYTES + keys + self.bytes.len() + size_of_val(&*self.entries)

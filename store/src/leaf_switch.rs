@@ -1,6 +1,6 @@
 //! Whether leaves of an index are kept in memory, and the searches that find them.
 //!
-//! Writers take out leaves only of indexes that are searched. So each index has a number from which on all writes do, and a leaf counts only if
+//! Writers remove leaves only of indexes that are searched. So each index has a number from which on all writes do, and a leaf counts only if
 //! it is not older than that.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const GIVEN_UP_MAX: u32 = 16;
 /// Whether leaves of an index are kept.
 #[derive(Debug)]
 pub struct LeafSwitch {
-    /// Whether writers take out the leaves that they change.
+    /// Whether writers remove the leaves that they change.
     are_noted: AtomicBool,
     /// The sequence number from which on all writers do. [`NEVER`] until that is known.
     since: AtomicU64,
@@ -39,7 +39,7 @@ pub struct LeafSwitch {
 /// The progress of switching leaves on.
 #[derive(Debug, Default)]
 struct Turn {
-    /// The first latch that has not been seen free since writers were told.
+    /// The first latch that has not been seen free since writers were informed.
     busy: usize,
     /// The number of times that leaves were given up.
     given_up: u32,
@@ -101,7 +101,7 @@ impl LeafSwitch {
         }
         let is_early = database.fault() == PlantedFault::LeavesUsedEarly;
         match database.live_starts().latches().filter(|_| !is_early) {
-            // Each was free once since writers were told, so what is written from now on is noted.
+            // Each was free once since writers were informed, so what is written from now on is noted.
             Some(latches) => match latches.first_busy(turn.busy) {
                 Some(at) => turn.busy = at,
                 None => self.since.store(database.latest_sequence(), Ordering::Release),

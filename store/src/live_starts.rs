@@ -1,6 +1,6 @@
 //! The first live keys of ranges whose first keys were deleted.
 //!
-//! A queue takes its first document again and again. RocksDB keeps a mark of each deleted key until a compaction, and a scan steps
+//! A queue removes its first document again and again. RocksDB keeps a mark of each deleted key until a compaction, and a scan steps
 //! over all of them before it comes to what is left. So a scan that stepped over many notes the first live key, and later
 //! scans of the same range begin there.
 //!
@@ -115,7 +115,7 @@ impl LiveStarts {
 
     /// Notes that a range has no live key below `found`, as a scan of some moment saw it. `first_live` gives the first live key of the
     /// range now, and the sequence number of the state that has it. Nothing is noted while another note is made, or while a write
-    /// takes long.
+    /// lasts long.
     #[cold]
     pub(crate) fn note(
         &self,

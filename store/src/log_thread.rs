@@ -14,7 +14,7 @@ use crate::write::Commits;
 
 /// The thread that hands the log over. Dropping it stops it.
 pub(super) struct LogThread {
-    /// Taken by the drop: closing this channel stops the thread.
+    /// Emptied by the drop: closing this channel stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

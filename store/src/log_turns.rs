@@ -1,8 +1,8 @@
 //! Writes and syncs of the log take turns where the disk is nearly full.
 //!
 //! A write that fails makes RocksDB reject every later use of that log ("Writer has previous error") until it has replaced the
-//! log, and when it is told of a full disk it recovers by itself. But if a sync meets the log between the failure and its
-//! report, or a write meets it while a sync fails, RocksDB takes the rejection for a failing disk, which is worse than a full one:
+//! log, and when it learns of a full disk it recovers by itself. But if a sync meets the log between the failure and its
+//! report, or a write meets it while a sync fails, RocksDB mistakes the rejection for a failing disk, which is worse than a full one:
 //! it ends all writes until the folder is opened again. So where a write may fail for want of space, no sync begins while one
 //! runs, and none before its failure is known here. Elsewhere writes pay for one look at a flag.
 
@@ -37,7 +37,7 @@ impl LogTurns {
         Self { is_scarce: AtomicBool::new(true), lock: ShardedLock::new(()) }
     }
 
-    /// The turns of a store without a log: none is taken.
+    /// The turns of a store without a log: none is used.
     pub(super) fn without_log() -> Self {
         // No sync comes that would look at the disk, so this stays.
         Self { is_scarce: AtomicBool::new(false), lock: ShardedLock::new(()) }
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    /// The order that made RocksDB take a full disk for a failing one.
+    /// The order that made RocksDB mistake a full disk for a failing one.
     #[track_caller]
     fn sync_waits_for_a_write_that_fails(has_looked: bool) {
         let (turns, health, is_writing) = (&LogTurns::new(), &Health::open(), &Flag::new(false));

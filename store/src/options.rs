@@ -232,7 +232,7 @@ pub enum PlantedFault {
     FolderNotSynced,
     /// `verify` does not read the filters of tables.
     FiltersNotVerified,
-    /// `salvage` takes deletions for nothing.
+    /// `salvage` ignores deletions.
     DeletionsNotSalvaged,
     /// Writes do not note the arrays of their documents in the indexes.
     ArraysNotNoted,
@@ -246,9 +246,9 @@ pub enum PlantedFault {
     DuplicatesReturned,
     /// Updates read their document before they latch it.
     UpdatesReadEarly,
-    /// The latches of unique keys are not taken.
+    /// The latches of unique keys are not acquired.
     UniqueNotLatched,
-    /// Readers take their snapshot before they look up the indexes, and do not look again.
+    /// Readers make their snapshot before they look up the indexes, and do not look again.
     SnapshotsTakenEarly,
     /// Scans of an index read their documents as they are now, and not as the snapshot has them.
     DocumentsReadLate,
@@ -290,7 +290,7 @@ pub enum PlantedFault {
     NotesNotAsked,
     /// Writers let their latches go before they leave their notes.
     NotesLeftLate,
-    /// Writers ask whether notes are taken before they have their latches.
+    /// Writers ask whether notes are kept before they have their latches.
     NotingAskedEarly,
     /// Keys whose notes were forgotten count as not written.
     FloorsIgnored,
@@ -316,7 +316,7 @@ pub enum PlantedFault {
     EventsShownEarly,
     /// Live queries do not show that documents leave their results.
     LeftForgotten,
-    /// Updates take their position in the log of changes before they have their latches.
+    /// Updates get their position in the log of changes before they have their latches.
     PositionsTakenEarly,
     /// Streams look up the documents of updates in the newest state, and not in that of their round.
     DocumentsLookedUpLate,
@@ -328,7 +328,7 @@ pub enum PlantedFault {
     TurnsLetGoEarly,
     /// A scan mistakes the place where RocksDB has passed many deleted keys for its end.
     CutTakenForEnd,
-    /// Threads that share a write are told of it before it is made.
+    /// Threads that share a write are informed of it before it is made.
     GroupsToldEarly,
     /// The digests of all long values in keys are the same.
     DigestsCollide,

@@ -66,7 +66,7 @@ pub struct CopyCalls<'a> {
 pub struct PartialCopy {
     path: PathBuf,
     target: PathBuf,
-    /// Absent once the copy was kept or published. Locked as long as the copy is made, so that no other process takes it for
+    /// Absent once the copy was kept or published. Locked as long as the copy is made, so that no other process mistakes it for
     /// what a killed one left.
     folder: Option<Removable>,
 }

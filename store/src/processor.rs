@@ -25,7 +25,7 @@ fn check_features(required: &str, has: impl Fn(&str) -> Option<bool>) -> Result<
 /// Whether this processor has `feature`. Returns `None` for a name that the tool `cairndb-rocksdb` does not write.
 #[cfg(target_arch = "x86_64")]
 fn has(feature: &str) -> Option<bool> {
-    // The standard library's macro takes literals only, so each name gets an arm of its own.
+    // The standard library's macro accepts literals only, so each name gets an arm of its own.
     macro_rules! detect {
         ($($name:tt)*) => {
             match feature {

@@ -1,7 +1,7 @@
 //! Records that are looked up again and again, found by one hash.
 //!
 //! RocksDB looks for a record in memtables, a filter, an index and a block, each time. Here are copies of those that were
-//! asked for more than once lately. A copy is always the newest state of its record: a write takes out the records that it
+//! asked for more than once lately. A copy is always the newest state of its record: a write removes the records that it
 //! changes before RocksDB can show the change, and until the write has ended no reader puts a record of the same shard
 //! in. A reader who began before the write is distinguished by the shard's version. So a reader who sees a change anywhere
 //! never finds an older copy afterwards.

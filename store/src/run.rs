@@ -228,7 +228,7 @@ impl<F: RunFile> RunReader<F> {
         self.block.get(self.value.clone()).unwrap_or_default()
     }
 
-    /// The bytes of its largest block: what reading it takes.
+    /// The bytes of its largest block: what reading it needs.
     pub fn block_bytes(&self) -> usize {
         self.largest
     }

@@ -1,4 +1,4 @@
-//! Folders for the files of index builds: sorted runs, and tables before RocksDB takes them over.
+//! Folders for the files of index builds: sorted runs, and tables before RocksDB ingests them.
 //!
 //! Each build has a folder of its own within that of the database, so that RocksDB can move its tables instead of copying
 //! them. Nothing in it is needed once the build has ended, so what a crash left is removed when the database is opened.
@@ -112,7 +112,7 @@ pub(super) fn remove_all(database: &Path) {
             name if is_of_backup(name) => remove_links(&folder),
             _ => Ok(()),
         };
-        // They take space and do no harm, so they are not a reason not to open.
+        // They use space and do no harm, so they are not a reason not to open.
         if let Err(error) = removed {
             tracing::warn!(%error, path = %folder.display(), "temporary files could not be removed");
         }

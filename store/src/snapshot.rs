@@ -69,7 +69,7 @@ pub(super) struct OwnedIterator {
 }
 
 impl Snapshot {
-    /// Takes a snapshot of the present state.
+    /// Makes a snapshot of the present state.
     #[inline]
     #[expect(unsafe_code, reason = "extends the borrow of a database that the struct keeps alive")]
     pub fn take(database: &Arc<Database>) -> Arc<Self> {

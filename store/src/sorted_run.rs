@@ -45,7 +45,7 @@ struct SparseIndex {
 }
 
 impl<F: RunFile> SortedWriter<F> {
-    /// A run in a file. What finds its keys takes `index_bytes_max` bytes at most, or one key.
+    /// A run in a file. What finds its keys uses `index_bytes_max` bytes at most, or one key.
     pub fn new(file: F, index_bytes_max: usize) -> Self {
         let run = RunWriter::with_blocks(file, BLOCK_BYTES);
         Self { run, first: Vec::new(), index: SparseIndex::new(index_bytes_max) }
@@ -145,7 +145,7 @@ impl SparseIndex {
 
     /// Drops every second key.
     fn halve(&mut self) {
-        // In place: a copy would take the memory that there is no more of.
+        // In place: a copy would need the memory that there is no more of.
         let (mut begin, mut kept_bytes, mut kept) = (0, 0, 0);
         for at in 0..self.blocks.len() {
             let Some(&(end, start)) = self.blocks.get(at) else { break };
@@ -328,7 +328,7 @@ mod tests {
             assert!(index.bytes() <= index_bytes_max.max(40), "{} of {index_bytes_max}", index.bytes());
             assert!(index.blocks.len() == 1 || 3 * index.bytes() > index_bytes_max, "it uses its memory");
         }
-        // A million blocks, and what their list takes in advance.
+        // A million blocks, and what their list uses in advance.
         let mut index = SparseIndex::new(100_000);
         for block in 0..1_000_000_u64 {
             index.push(&block.to_be_bytes(), block * 16_384);

@@ -34,7 +34,7 @@ pub struct SpillFiles {
     space: Arc<SpillSpace>,
 }
 
-/// A file that takes its bytes from the space of the store until it is dropped, with all its runs. Cheap to clone.
+/// A file that gets its bytes from the space of the store until it is dropped, with all its runs. Cheap to clone.
 #[derive(Clone)]
 pub struct SpillFile {
     shared: Arc<SharedFile>,
@@ -56,7 +56,7 @@ impl SpillFiles {
         Self { database: Arc::downgrade(database), space: Arc::clone(database.spill_space()) }
     }
 
-    /// Makes a file, and takes its name away.
+    /// Makes a file, and removes its name.
     pub fn create(&self) -> Result<SpillFile> {
         // Only while the file is made: what follows needs no open database.
         let database = self.database()?;

@@ -50,16 +50,16 @@ impl SpillSpace {
         self.freed.load(Ordering::Acquire)
     }
 
-    /// Takes bytes, if they are left.
+    /// Reserves bytes, if they are left.
     pub(super) fn take(&self, bytes: u64) -> Result<()> {
-        // Added first and given back if that was too much: two files cannot both take the last bytes.
+        // Added first and given back if that was too much: two files cannot both get the last bytes.
         let before = self.used.fetch_add(bytes, Ordering::AcqRel);
         if before.saturating_add(bytes) <= self.limit {
             self.written.fetch_add(bytes, Ordering::Relaxed);
             return Ok(());
         }
         self.give_back(bytes);
-        // The caller is told which option it is, because the disk may have room.
+        // The caller learns which option it is, because the disk may have room.
         let limit = self.limit;
         let message = format!(
             "temporary files of sorts, groups and joins would have more than {limit} bytes together \

@@ -163,7 +163,7 @@ impl Stalled<'_> {
     }
 
     /// After what time RocksDB permits the write. A rejected write uses up the rate for as long as the write itself
-    /// would have taken, so it is twice that.
+    /// would have lasted, so it is twice that.
     fn due(self) -> Duration {
         let rate = self.database.raw().property_int_value(PERMITTED_RATE).ok().flatten().unwrap_or(0);
         if rate == 0 {
@@ -299,7 +299,7 @@ mod tests {
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(write_all))));
-        // The flushes take a second.
+        // The flushes last a second.
         assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
         assert!(slow.tried.into_inner() > 16, "none was refused");
     }

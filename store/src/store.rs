@@ -24,7 +24,7 @@ const RELEASE_MAX: Duration = Duration::from_secs(30);
 
 /// An open database folder.
 pub struct Store {
-    /// Every operation holds it shared. `close` holds it exclusively and takes the database out.
+    /// Every operation holds it shared. `close` holds it exclusively and moves the database out.
     pub(super) gate: ShardedLock<Option<Arc<Database>>>,
     /// Set before `close` waits at the gate: operations that last for hours end then.
     pub(super) closing: AtomicBool,
@@ -56,7 +56,7 @@ impl Store {
         Ok(InUse { guard })
     }
 
-    /// Fails once the store is being closed. It takes no lock, so it can be asked while the database is in use.
+    /// Fails once the store is being closed. It acquires no lock, so it can be asked while the database is in use.
     #[inline]
     pub fn refuse_closing(&self) -> Result<()> {
         if self.closing.load(Ordering::Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
@@ -102,7 +102,7 @@ impl Store {
             drop(database);
             return Ok(());
         }
-        // Closing waits for the recovery, and the recovery for flushes that closing may keep from beginning. Told first, the
+        // Closing waits for the recovery, and the recovery for flushes that closing may keep from beginning. Warned first, the
         // recovery gives up. The log has what it would have flushed.
         database.raw().cancel_all_background_work(false);
         // Should it wait all the same, the caller must not wait with it.
@@ -241,7 +241,7 @@ impl Store {
         self.commits.health.admit_write().map(|_admission| ())
     }
 
-    /// Whether the disk is not full, as far as the last commit or sync tells.
+    /// Whether the disk is not full, as far as the last commit or sync shows.
     pub fn has_space(&self) -> bool {
         self.commits.health.admit_sync().is_ok()
     }

@@ -40,7 +40,7 @@ impl Errands {
 /// The handle of the background thread. Dropping it stops the thread.
 pub(super) struct Background {
     errands: Errands,
-    /// Taken by the drop: closing this channel stops the thread.
+    /// Emptied by the drop: closing this channel stops the thread.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     /// Dropped, and so stopped, after this thread.

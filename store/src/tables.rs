@@ -1,7 +1,7 @@
-//! Tables that are made outside of RocksDB's memtables: sorted keys are written to table files, and RocksDB takes the files
-//! over as they are.
+//! Tables that are made outside of RocksDB's memtables: sorted keys are written to table files, and RocksDB ingests the files
+//! as they are.
 //!
-//! Nothing of it is in the log, so a table takes no sequence number either: the preflight would miss the write that has
+//! Nothing of it is in the log, so a table gets no sequence number either: the preflight would miss the write that has
 //! it. Without a number of its own a table must lie below everything that RocksDB has in its range of keys. So the caller
 //! chooses keys that no reader and no writer uses yet, and RocksDB rejects the tables while a compaction runs across
 //! them.
@@ -69,7 +69,7 @@ impl<'a> Tables<'a> {
         Ok(writer)
     }
 
-    /// Ends the last file, and lets RocksDB take over all of them in one step. `look` says whether to go on waiting.
+    /// Ends the last file, and lets RocksDB ingest all of them in one step. `look` says whether to go on waiting.
     pub fn ingest(mut self, look: impl Fn() -> Result<()>) -> Result<()> {
         self.finish_file()?;
         if self.files.is_empty() {
@@ -150,7 +150,7 @@ mod tests {
         tables.ingest(look)
     }
 
-    /// The log has no record of a table. If a table took a number, the preflight would miss the write that has it.
+    /// The log has no record of a table. If a table got a number, the preflight would miss the write that has it.
     #[test]
     fn a_table_is_read_and_takes_no_sequence_number() {
         let fixture = Fixture::new();
@@ -172,7 +172,7 @@ mod tests {
         storage.store.flush(storage.database).expect("flushed");
         let began = Instant::now();
         let looks = Cell::new(0);
-        // Longer than it takes to pause compactions.
+        // Longer than is needed to pause compactions.
         let look = || {
             looks.set(looks.get() + 1);
             if began.elapsed() < PATIENCE + 3 * OFFER_INTERVAL {

@@ -76,7 +76,7 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// The block cache. Its lookups take no lock, so its shards can be few and large, 32 MiB and more. An LRU cache
+    /// The block cache. Its lookups acquire no lock, so its shards can be few and large, 32 MiB and more. An LRU cache
     /// would split the default budget into 64 shards of 4 MiB.
     pub(super) fn cache(&self) -> Cache {
         Cache::new_hyper_clock_cache(self.cache_bytes(), ENTRY_CHARGE_UNKNOWN)
@@ -107,8 +107,8 @@ impl Tuning {
         options.create_if_missing(false);
         options.create_missing_column_families(false);
         options.set_paranoid_checks(true);
-        // The stricter modes reject what a power failure may leave, and still accept some damage. The preflight tells
-        // the two apart before RocksDB opens.
+        // The stricter modes reject what a power failure may leave, and still accept some damage. The preflight distinguishes
+        // the two before RocksDB opens.
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         // The MANIFEST then notes how long each log was, which the preflight relies on.
         options.set_track_and_verify_wals_in_manifest(true);
@@ -209,7 +209,7 @@ impl Tuning {
         options
     }
 
-    /// Bounds what a compaction takes on the disk while it runs, which the quota keeps free for it.
+    /// Bounds what a compaction uses on the disk while it runs, which the quota keeps free for it.
     fn bound_compactions(&self, options: &mut Options) {
         let bytes = self.write_buffer_bytes() as u64;
         options.set_target_file_size_base(bytes);
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Either option has let recovery pass over records that a power failure had taken.
+    /// Either option has let recovery pass over records that a power failure had destroyed.
     #[test]
     fn the_log_is_neither_synced_in_parts_nor_written_over_an_old_one() {
         check_log(Durability::Journaled);

@@ -111,7 +111,7 @@ pub(super) fn read(path: &Path) -> Result<FoundWitness> {
     }
 }
 
-/// The first slot of a witness, which tells nothing.
+/// The first slot of a witness, which says nothing.
 fn first_slot(store: StoreId) -> WitnessSlot {
     let (manifest, log) = ((0, 0), (0, 0));
     WitnessSlot { store, turn: FIRST_TURN, kept: false, copied: false, sequence: 0, manifest, log }
@@ -205,7 +205,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Takes over the witness that was found. If it is not to be kept, that is noted in the witness.
+    /// Adopts the witness that was found. If it is not to be kept, that is noted in the witness.
     pub(super) fn start(path: &Path, found: FoundWitness, kept: bool, fault: PlantedFault) -> Result<Self> {
         if !kept {
             tracing::warn!(
@@ -236,7 +236,7 @@ impl Keeper {
         witness.write(slot).map_err(|error| health.failed_io(&error))
     }
 
-    /// Notes what is on stable storage, if that is more than the witness tells. `durable` is the newest write that is
+    /// Notes what is on stable storage, if that is more than the witness says. `durable` is the newest write that is
     /// known to be synced. `sync` syncs the log and returns the newest write that it covered.
     ///
     /// The order matters: first the lengths are read, then everything is synced, then the slot is written. So the

@@ -109,7 +109,7 @@ impl Commits {
         self.stamped.fetch_max(synced, Ordering::Relaxed);
     }
 
-    /// Whether something was synced of which no stamp tells yet. The next write does, whatever its level: if what was synced is
+    /// Whether something was synced that no stamp shows yet. The next write does, whatever its level: if what was synced is
     /// damaged later, nothing else says that from a write that a crash cut short. A write that was made before the sync had
     /// ended cannot determine it, and neither can the preflight: a power failure leaves the one without the other as well.
     #[inline]
@@ -265,7 +265,7 @@ impl Commits {
         Ok(written)
     }
 
-    /// Writes one record without building a batch. It is new, or the caller has told the record cache.
+    /// Writes one record without building a batch. It is new, or the caller has informed the record cache.
     #[expect(clippy::inline_always, reason = "every insert passes here, and a call costs a hundredth of one")]
     #[inline(always)]
     pub(super) fn commit_record(

@@ -2,8 +2,8 @@
 //!
 //! 1. A thread that finds no write under way leads: it writes all that has gathered, with its own record.
 //! 2. Every other thread adds its record to what gathers, and waits until a leader has written it or it can lead itself.
-//! 3. Only the thread that holds `writing` takes what has gathered, and it says what became of it before it lets go. So a
-//!    record whose outcome is not told, while no other thread writes, is in what gathers.
+//! 3. Only the thread that holds `writing` collects what has gathered, and it says what became of it before it lets go. So a
+//!    record whose outcome is not known, while no other thread writes, is in what gathers.
 //!
 //! RocksDB forms such groups itself, but its threads hand each group on one by one, and with more threads than cores the one
 //! that is next is mostly not running. A thread that comes alone writes its record without a batch.
@@ -38,7 +38,7 @@ pub(super) struct WriteGroup {
     /// Held by the leader. Records that do not gather, and batches of the callers, go past it.
     writing: Mutex<()>,
     gathered: Mutex<Gathered>,
-    /// The leader has told what became of its batch. Waited for with `gathered`.
+    /// The leader has reported what became of its batch. Waited for with `gathered`.
     told: Condvar,
     /// Threads that wait, asleep or not.
     waiting: AtomicUsize,
@@ -151,7 +151,7 @@ impl WriteGroup {
             }
             yield_now();
         }
-        // The write takes long, or the leader is not running.
+        // The write lasts long, or the leader is not running.
         let mut gathered = self.gathered.lock();
         self.sleeping.fetch_add(1, Ordering::SeqCst);
         let followed = loop {
@@ -180,7 +180,7 @@ impl WriteGroup {
 
 /// The end of a follower's wait.
 enum Followed<'a> {
-    /// A leader has told what became of the record.
+    /// A leader has reported what became of the record.
     Told,
     Leads(Leader<'a>),
 }
@@ -268,7 +268,7 @@ impl Taken {
     }
 }
 
-/// Takes the time of a call of RocksDB, which is one step for a checker.
+/// Lasts as long as a call of RocksDB, which is one step for a checker.
 #[inline]
 fn let_others_come() {
     if cfg!(feature = "shuttle") {
@@ -351,8 +351,8 @@ mod tests {
             entries.map(|entry| entry.expect("read").0.to_vec()).collect()
         }
 
-        /// Writes `keys` on a thread each while another thread writes, which ends when all of them sleep. Returns what each is
-        /// told, or `None` if it panicked.
+        /// Writes `keys` on a thread each while another thread writes, which ends when all of them sleep. Returns what each
+        /// gets, or `None` if it panicked.
         fn write_together(&self, keys: &[&[u8]]) -> Vec<Option<Result<(), Error>>> {
             let writing = self.group.writing.lock();
             let leader = Leader { group: &self.group, writing: Some(writing) };

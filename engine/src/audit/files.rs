@@ -28,7 +28,7 @@ pub(crate) fn verify_files(engine: &Engine, report: &mut VerifyReport, watch: &m
     let teller = &mut watch.teller;
     report.files += files.listed_by();
     loop {
-        // Taken after each file: the report is bounded, and a thoroughly damaged folder has millions of flaws.
+        // Removed after each file: the report is bounded, and a thoroughly damaged folder has millions of flaws.
         for flaw in files.flaws.drain(..) {
             add_flaw(engine, &flaw, report);
         }

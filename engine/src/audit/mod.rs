@@ -81,7 +81,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// Takes the snapshot. No collection or sequence is added or removed during this call, and no write is
+    /// Makes the snapshot. No collection or sequence is added or removed during this call, and no write is
     /// committed at the moment of the snapshot. No running operation has to end first.
     fn freeze(shared: &Shared, database: &Arc<Database>, operation: &OperationContext) -> Result<Self> {
         let _catalog = shared.catalog.freeze();

@@ -1,4 +1,4 @@
-//! The insertion orders of capped collections: each document has one position, each position one document, and the state tells
+//! The insertion orders of capped collections: each document has one position, each position one document, and the state says
 //! how many there are.
 
 use base::error::Result;

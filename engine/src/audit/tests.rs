@@ -54,7 +54,7 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
     }
 }
 
-/// An audit once took the gates of all collections: it waited for the slowest writer, and all others waited for it.
+/// An audit once acquired the gates of all collections: it waited for the slowest writer, and all others waited for it.
 #[test]
 fn an_audit_waits_for_no_writer() {
     let fixture = Fixture::filled(|client| {

@@ -57,7 +57,7 @@ impl Teller<'_> {
 
     /// Notes which collection is read from here on. `None` means what belongs to no collection.
     pub(super) fn enter(&mut self, namespace: Option<&Namespace>) {
-        // Told with the next step: there may be thousands of small collections.
+        // Reported with the next step: there may be thousands of small collections.
         if self.tell.is_some() {
             self.progress.namespace = namespace.map(Namespace::to_string).unwrap_or_default();
         }

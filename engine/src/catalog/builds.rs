@@ -1,4 +1,4 @@
-//! The index builds of a collection that are running, and what writers and the builds tell each other.
+//! The index builds of a collection that are running, and what writers and the builds report to each other.
 //!
 //! A build reads the collection at several moments, one after the other. Between two of them every write leaves a note of
 //! the record that it changed: an entry under an id that the build owns, in the batch of the write. The notes between two
@@ -76,7 +76,7 @@ impl BuildEnd {
 }
 
 impl Builds {
-    /// Adds a build if `admit` returns `true`, and takes the snapshot that it starts from. `admit` is told which builds are
+    /// Adds a build if `admit` returns `true`, and makes the snapshot that it starts from. `admit` gets the builds that are
     /// running, and no other is added meanwhile.
     pub(crate) fn begin(
         &self,
@@ -84,7 +84,7 @@ impl Builds {
         build: Build,
         admit: impl FnOnce(&[Arc<Build>]) -> Result<bool>,
     ) -> Result<Option<(Arc<Build>, Arc<Snapshot>)>> {
-        // The latches first: writers take the lock of the list while they hold latches.
+        // The latches first: writers acquire the lock of the list while they hold latches.
         let _latched = storage.store.latches.lock_all();
         let mut list = self.list.write();
         if !admit(&list)? {

@@ -35,7 +35,7 @@ const ORDER: &str = "order";
 const SIZE_STEP: u64 = 256;
 /// The largest size, 1 PB as in MongoDB.
 const SIZE_MAX: u64 = 1 << 50;
-/// The largest number of documents that can be asked for. MongoDB takes the next one for no limit.
+/// The largest number of documents that can be asked for. MongoDB treats the next one as no limit.
 const DOCUMENTS_MAX: u64 = (1 << 31) - 1;
 /// The length of an order's state.
 const STATE_BYTES: usize = 32;
@@ -310,7 +310,7 @@ impl InsertionOrder {
 
     #[cold]
     fn wake_all(&self) {
-        // Taken, so that the inserts that come before a reader has looked find no reader to wake.
+        // Removed, so that the inserts that come before a reader has looked find no reader to wake.
         let wakers = {
             let mut waiting = self.waiting.lock();
             self.has_waiting.store(false, Ordering::SeqCst);
@@ -360,7 +360,7 @@ impl OrderTurn<'_> {
             // It may have been made or not: the next write reads the state again.
             Err(error) => {
                 self.hold(None);
-                // Nothing was removed, so no reader is to be told that it was overtaken.
+                // Nothing was removed, so no reader has to learn that it was overtaken.
                 if let Some(before) = self.raised_from.filter(|_| !error.is_commit_unknown()) {
                     self.order.room_made.store(before, Ordering::Release);
                 }

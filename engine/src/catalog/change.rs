@@ -1,9 +1,9 @@
 //! Changes of the catalog: a collection is created, dropped or renamed, and its indexes change.
 //!
 //! Every change is one synced batch, and then a change of the map. The order matters: what the map contains
-//! must be on disk, or a crash would leave records that belong to no collection. A change that takes a
-//! collection or an index away from readers announces it before its batch is committed. All changes exclude
-//! each other; a change of a collection also excludes its writers by the collection's gate. The gate is taken first: what
+//! must be on disk, or a crash would leave records that belong to no collection. A change that hides a
+//! collection or an index from readers announces it before its batch is committed. All changes exclude
+//! each other; a change of a collection also excludes its writers by the collection's gate. The gate is acquired first: what
 //! waits for it may wait as long as the slowest writer of one collection, and all others must not wait with it.
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ use crate::catalog::views::is_a_view;
 use crate::changes::event::EventKind;
 use crate::options::PlantedFault;
 
-/// The ids that an index build takes. Both are marked as being built until it ends.
+/// The ids that an index build uses. Both are marked as being built until it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuildIds {
     /// Of the notes that writers leave for the build.
@@ -264,7 +264,7 @@ impl Catalog {
         if from == to {
             return Err(Error::command(Code::ILLEGAL_OPERATION, format!("cannot rename {from} to itself")));
         }
-        // Not even to be replaced: a view holds nothing that a collection could take the place of.
+        // Not even to be replaced: a view holds nothing that a collection could replace.
         if self.find_view(to).is_some() {
             let message = format!("a view already exists with that name: {to}");
             return Err(Error::command(Code::NAMESPACE_EXISTS, message));
@@ -275,7 +275,7 @@ impl Catalog {
         self.refuse_case_clash(&to.db)
     }
 
-    /// Takes the ids of an index build and marks them as being built. After a crash the next open removes the
+    /// Reserves the ids of an index build and marks them as being built. After a crash the next open removes the
     /// entries of such ids.
     pub(crate) fn begin_index(&self, storage: Storage<'_>) -> Result<BuildIds> {
         let mut next = self.lock_ids();
@@ -293,7 +293,7 @@ impl Catalog {
         Ok(BuildIds { log, index })
     }
 
-    /// Takes the id of an insertion order that is to be made, and marks it as being made. After a crash the next open removes
+    /// Reserves the id of an insertion order that is to be made, and marks it as being made. After a crash the next open removes
     /// what is stored under it.
     pub(crate) fn begin_order(&self, storage: Storage<'_>) -> Result<OrderId> {
         let mut next = self.lock_ids();
@@ -368,8 +368,8 @@ pub(crate) fn refuse_fields(namespace: &Namespace, definition: &Definition) -> R
     Err(Error::command(Code::ILLEGAL_OPERATION, message).in_namespace(namespace))
 }
 
-/// Takes the gates of a collection and of the one that it replaces in the order of their ids, like every
-/// operation that takes several gates.
+/// Acquires the gates of a collection and of the one that it replaces in the order of their ids, like every
+/// operation that acquires several gates.
 fn enter_both<'a>(
     collection: &'a CollectionState,
     target: Option<&'a CollectionState>,
@@ -448,7 +448,7 @@ pub(crate) fn modify_index(
     Ok(Some(()))
 }
 
-/// Stages the empty order of a new capped collection, which takes the next id.
+/// Stages the empty order of a new capped collection, which gets the next id.
 pub(super) fn stage_order(batch: &mut Batch<'_>, next: &mut NextIds, limits: CappedLimits) -> Result<Capped> {
     let order = OrderId(next.id);
     next.id = following_id(next.id)?;

@@ -5,7 +5,7 @@
 //! the indexes or the fields, a drop and a rename hold it exclusively. So no write misses an index, and no
 //! write lands in a dropped collection.
 //!
-//! Readers hold no gate. A change that would take something from their snapshots (the end of the collection,
+//! Readers hold no gate. A change that would remove something from their snapshots (the end of the collection,
 //! the removal of an index) is announced in [`Changes`] before its commit. A reader looks there after it took
 //! its snapshot, and knows whether the snapshot may lack something.
 
@@ -99,7 +99,7 @@ pub(crate) struct DocumentCount {
     known: AtomicBool,
     /// Held for a moment, while the counter is set or becomes known.
     settling: Mutex<()>,
-    /// Held by a reader that counts, for as long as that takes: one count is enough for all that ask.
+    /// Held by a reader that counts, for as long as that lasts: one count is enough for all that ask.
     counting: Mutex<()>,
 }
 
@@ -239,7 +239,7 @@ impl CollectionState {
         Ok(())
     }
 
-    /// Takes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
+    /// Removes indexes from readers and, by `commit`, from the disk: only those of `kept` stay. If the commit
     /// fails, all of them stay. The caller holds the gate exclusively.
     pub(crate) fn withdraw_indexes(
         &self,
@@ -250,7 +250,7 @@ impl CollectionState {
     ) -> Result<()> {
         let kept = held.with_indexes(kept);
         *self.published.write() = kept.clone();
-        // After the list and before the commit: a reader who finds the same number before it takes the list
+        // After the list and before the commit: a reader who finds the same number before it reads the list
         // and after it took a snapshot has no index whose entries the snapshot lacks.
         self.changes.fetch_add(Changes::WITHDRAWAL, Ordering::AcqRel);
         let committed = commit();
@@ -284,7 +284,7 @@ impl CollectionState {
         match committed {
             Ok(()) => {
                 self.changes.fetch_or(Changes::RETIRED, Ordering::AcqRel);
-                // After that: a build that begins now and is not told to end here sees that the state is retired.
+                // After that: a build that begins now and is not asked to end here sees that the state is retired.
                 self.builds.end(BuildEnd::CollectionGone, |_| true);
                 // Readers that wait for documents learn that there will be none.
                 if let Some(order) = self.order() {
@@ -336,7 +336,7 @@ impl Changes {
     const ENDING: u64 = 1;
     /// The collection was dropped or renamed.
     const RETIRED: u64 = 2;
-    /// Added each time that indexes are taken away.
+    /// Added each time that indexes are removed.
     const WITHDRAWAL: u64 = 4;
 
     /// Whether a snapshot taken before can lack the collection.
@@ -345,7 +345,7 @@ impl Changes {
         self.0 & Self::ENDING != 0
     }
 
-    /// Whether indexes were taken away since `earlier`.
+    /// Whether indexes were removed since `earlier`.
     pub(crate) fn has_withdrawn_since(self, earlier: Self) -> bool {
         // The division drops the two flags below the count.
         self.0 / Self::WITHDRAWAL != earlier.0 / Self::WITHDRAWAL
@@ -479,7 +479,7 @@ impl DocumentCount {
         sync::try_lock_for(&self.counting, patience)
     }
 
-    /// The value of the counter now. The caller holds all latches and takes a snapshot at the same moment.
+    /// The value of the counter now. The caller holds all latches and makes a snapshot at the same moment.
     pub(crate) fn mark(&self) -> CounterMark {
         CounterMark(self.documents.load(Ordering::Acquire))
     }

@@ -95,7 +95,7 @@ pub(super) fn stage_indexes<'i>(
     Ok(())
 }
 
-/// Stages the event of a change of a collection's options. Where none is changed it tells of that.
+/// Stages the event of a change of a collection's options. Where none is changed it says that.
 pub(super) fn stage_modified(batch: &mut Batch<'_>, changed: Changed<'_>, after: &Definition) -> Result<()> {
     let [before, after] = [changed.definition, after].map(describe_options);
     let description = differing(&before, &after);

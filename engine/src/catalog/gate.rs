@@ -40,7 +40,7 @@ pub(crate) struct Shared<'a, T> {
 /// Is in the gate alone.
 #[must_use]
 pub(crate) struct Alone<'a, T> {
-    // Dropped before the wish, so that writers who are told find the gate open.
+    // Dropped before the wish, so that writers who are woken find the gate open.
     held: ShardedLockWriteGuard<'a, T>,
     _place: Held,
     _wish: Wish<'a, T>,
@@ -147,7 +147,7 @@ impl<T> Gate<T> {
 impl<T> Drop for Wish<'_, T> {
     fn drop(&mut self) {
         self.gate.wanted.fetch_sub(1, Ordering::AcqRel);
-        // Under the lock: a writer that has looked is told only once it waits.
+        // Under the lock: a writer that has looked is woken only once it waits.
         let _turns = self.gate.turns.lock();
         self.gate.left.notify_all();
     }

@@ -62,7 +62,7 @@ impl Catalog {
             let _changes = self.lock_ids();
             let mut batch = Batch::new(storage.database);
             batch.put(Family::Meta, &scope_key(&name), &0_u64.to_be_bytes());
-            // All of them are logged again from now on: the next opening must not take them for never interrupted.
+            // All of them are logged again from now on: the next opening must not mistake them for never interrupted.
             for unknown in self.log.unknown_scopes() {
                 batch.put(Family::Meta, &scope_key(&unknown), &0_u64.to_be_bytes());
             }
@@ -81,7 +81,7 @@ impl Catalog {
         storage.store.commit_definition(batch)?;
         self.log.set_scope(&name, began);
         storage.store.sync_written(storage.database)?;
-        // Times that are told from now on are not before it, unless another write takes very long.
+        // Times that are reported from now on are not before it, unless another write lasts very long.
         let waiting = Instant::now();
         while self.log.watermark() < began && waiting.elapsed() < WRITES_WAIT_MAX {
             operation.look()?;

@@ -1,10 +1,10 @@
 //! Arrays in the documents of an index, and shortened keys: the announcements to readers, and the state of the
 //! catalog on disk.
 //!
-//! A reader takes its snapshot first and asks after that. A writer that adds an array where none was
+//! A reader makes its snapshot first and asks after that. A writer that adds an array where none was
 //! announces it to readers before its commit, and writes it into the catalog in the same batch as the
 //! document. So no reader sees a document whose arrays it does not know of, and after a crash the catalog
-//! knows the arrays of every document. An announcement is never taken back: if the commit fails, readers know
+//! knows the arrays of every document. An announcement is never undone: if the commit fails, readers know
 //! of more arrays than there are, which costs them time and nothing else.
 
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ impl IndexArrays {
         Self::of(std::iter::repeat_n(ArrayComponents::NONE, fields))
     }
 
-    /// The arrays that were announced to readers, field by field. A reader asks after it took its snapshot.
+    /// The arrays that were announced to readers, field by field. A reader asks after it made its snapshot.
     pub(crate) fn announced(&self) -> Vec<ArrayComponents> {
         let announced =
             |field: &FieldArrays| ArrayComponents::from_bits(field.announced.load(Ordering::Acquire));

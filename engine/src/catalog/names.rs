@@ -1,6 +1,6 @@
 //! The catalog in memory: every collection, every view and every sequence by its name.
 //!
-//! Readers take the lock of the map for a lookup alone. A change holds `next_ids` from its first check to the
+//! Readers acquire the lock of the map for a lookup alone. A change holds `next_ids` from its first check to the
 //! change of the map, so two changes never see each other half done.
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +28,7 @@ pub(crate) struct Catalog {
     pub(crate) log: Arc<ChangeLog>,
     /// Held while changes of a scope begin to be logged.
     pub(super) switching: Mutex<()>,
-    /// Held by every change that adds, removes or renames, and taken before the gate of a collection.
+    /// Held by every change that adds, removes or renames, and acquired before the gate of a collection.
     next_ids: Mutex<NextIds>,
     /// A sequence number not below that of the last change of a view, or of the last removal of a name. The highest of all while such a
     /// change is made.
@@ -199,7 +199,7 @@ impl Catalog {
         Ids { held: self.next_ids.lock(), _place: place }
     }
 
-    /// Takes that lock unless it is held for longer than `patience`.
+    /// Acquires that lock unless it is held for longer than `patience`.
     pub(super) fn try_lock_ids(&self, patience: Duration) -> Option<Ids<'_>> {
         let place = lock_order::take(Place::Catalog);
         let held = sync::try_lock_for(&self.next_ids, patience)?;

@@ -43,7 +43,7 @@ impl RecordKeys {
         }
     }
 
-    /// The knowledge of readers about the `_id`s. A reader asks after it took its snapshot.
+    /// The knowledge of readers about the `_id`s. A reader asks after it made its snapshot.
     pub(crate) fn announced(&self) -> ArrayComponents {
         self.marks.announced().first().copied().unwrap_or_default()
     }

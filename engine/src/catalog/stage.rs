@@ -150,7 +150,7 @@ pub(crate) fn stage_sequence_removal(batch: &mut Batch<'_>, identity: &Identity)
     batch.delete_range(Family::Meta, &first, &end);
 }
 
-/// Stages a new sequence, which takes the next id.
+/// Stages a new sequence, which gets the next id.
 pub(crate) fn stage_new_sequence(
     batch: &mut Batch<'_>,
     ids: &mut NextIds,

@@ -1,6 +1,6 @@
 //! Collections that are made before they are in the catalog: those of a transaction, until its commit.
 //!
-//! A collection's ids are taken at once, and are lost if it is never published. The name is taken at the end: it must be free then,
+//! A collection's ids are reserved at once, and are lost if it is never published. The name is claimed at the end: it must be free then,
 //! and stays so from the check until the collection is in the map, because the lock of all changes is held.
 //!
 //! That lock is not waited for long: who has it may wait for a turn that the transaction keeps.
@@ -34,7 +34,7 @@ pub(crate) struct Publishing<'a> {
 
 impl Catalog {
     /// Makes a collection that is in the catalog once it is published. Returns `None` if something has its name, or another change
-    /// takes too long.
+    /// lasts too long.
     pub(crate) fn make_unpublished(
         &self,
         storage: Storage<'_>,
@@ -56,7 +56,7 @@ impl Catalog {
         Ok(Some(Arc::new(collection)))
     }
 
-    /// Takes the id of an index of an unpublished collection. Returns `None` if another change takes too long.
+    /// Reserves the id of an index of an unpublished collection. Returns `None` if another change lasts too long.
     pub(crate) fn take_index_id(&self) -> Result<Option<IndexId>> {
         let Some(mut ids) = self.try_lock_ids(PATIENCE) else { return Ok(None) };
         let id = IndexId(ids.id);

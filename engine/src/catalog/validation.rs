@@ -41,7 +41,7 @@ pub(crate) struct Validator {
 /// The change of a collection's validation. What is absent stays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValidationChange {
-    /// An empty document takes the validator away.
+    /// An empty document removes the validator.
     pub(crate) validator: Option<Document>,
     pub(crate) level: Option<ValidationLevel>,
     pub(crate) action: Option<ValidationAction>,

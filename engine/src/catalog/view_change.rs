@@ -1,6 +1,6 @@
 //! Changes of views: one is made, gets another definition, or is removed.
 //!
-//! As for collections, each change is one synced batch and then a change of the map. A reader takes a definition from the map
+//! As for collections, each change is one synced batch and then a change of the map. A reader copies a definition from the map
 //! and sees the old one or the new one, whole. No reader has to be warned: a view has nothing in any snapshot.
 
 use std::sync::Arc;

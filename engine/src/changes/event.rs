@@ -14,7 +14,7 @@ use store::keys::CollectionId;
 const LAYOUT: u8 = 1;
 /// The length of what stands before the name: layout, kind, parts, time, collection, length of the name.
 const HEAD_BYTES: usize = 1 + 1 + 1 + 8 + 4 + 2;
-/// No document of an event is longer: a description tells all paths beside the values.
+/// No document of an event is longer: a description lists all paths beside the values.
 const PART_BYTES_MAX: usize = 64 << 20;
 
 /// The kind of a change.
@@ -104,7 +104,7 @@ const DESCRIPTION: u8 = 4;
 const BEFORE: u8 = 8;
 const DETAIL: u8 = 16;
 const SESSION: u8 = 32;
-/// Takes a document from the front of some bytes.
+/// Reads a document from the front of some bytes.
 type ReadPart = for<'b> fn(&mut &'b [u8]) -> std::result::Result<&'b RawDocument, String>;
 const PARTS: [u8; 6] = [KEY, FULL, DESCRIPTION, BEFORE, DETAIL, SESSION];
 /// Where the bits are in the value.

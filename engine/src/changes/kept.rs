@@ -73,7 +73,7 @@ impl Kept {
         }
     }
 
-    /// Takes the segments away that are too old at a position, or too much. Returns the last position of them.
+    /// Removes the segments that are too old at a position, or too much. Returns the last position of them.
     pub(super) fn take_old(&mut self, now: u64, limits: LogLimits) -> Option<u64> {
         let oldest = now.saturating_sub(limits.age.as_secs().min(u64::from(u32::MAX)) << 32);
         let mut through = None;

@@ -29,7 +29,7 @@ use crate::options::{ChangeLogging, PlantedFault};
 const MARK_AHEAD: u64 = 10;
 
 thread_local! {
-    /// The position that the next write of the thread has. Only a planted fault takes one as early.
+    /// The position that the next write of the thread has. Only a planted fault gets one as early.
     static TAKEN_EARLY: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -238,7 +238,7 @@ impl ChangeLog {
         scopes.iter().filter(|(_, began)| **began == 0).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Takes a position without an event: what was logged before is below it, and what is logged later above.
+    /// Uses a position without an event: what was logged before is below it, and what is logged later above.
     pub(crate) fn take_position(&self, storage: Storage<'_>) -> Result<u64> {
         let position = self.rounds.positions.take(now());
         self.admit(storage, position)?;
@@ -289,7 +289,7 @@ impl ChangeLog {
         written
     }
 
-    /// Takes the position of the next write of the thread. Only a planted fault does so before it has its latches.
+    /// Gets the position of the next write of the thread. Only a planted fault does so before it has its latches.
     #[cold]
     pub(crate) fn take_early(&self) {
         TAKEN_EARLY.set(Some(self.rounds.positions.take(now())));

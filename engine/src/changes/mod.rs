@@ -1,7 +1,7 @@
 //! The log of changes: what writes to logged collections leave in their own batch, for change streams.
 //!
-//! A writer registers under its latches, takes a position and writes its events under it. Readers go as far as no writer below is
-//! still at work, and as far as everything is on stable storage: what they show is never taken back.
+//! A writer registers under its latches, gets a position and writes its events under it. Readers go as far as no writer below is
+//! still at work, and as far as everything is on stable storage: what they show is never undone.
 
 pub(crate) mod event;
 pub(crate) mod kept;

@@ -1,7 +1,7 @@
 //! How much of the log of changes is kept: the oldest events are forgotten by their age, and beyond a number of bytes.
 //!
 //! The log is known in segments, of which the oldest one goes as a range. Streams learn of it first: what was forgotten is noted in
-//! memory before it is removed, so no stream takes a hole for the end of the log.
+//! memory before it is removed, so no stream mistakes a hole for the end of the log.
 
 use base::error::Result;
 use base::metrics::report::ChangeLogMetrics;
@@ -16,7 +16,7 @@ use store::write::{Batch, CommitLevel};
 use crate::changes::kept::{Kept, LogLimits, Segment};
 use crate::changes::log::{ChangeLog, now};
 
-/// The number of events of earlier lives that are counted at once. That takes some tens of milliseconds.
+/// The number of events of earlier lives that are counted at once. That needs some tens of milliseconds.
 const COUNTED_AT_ONCE: u32 = 20_000;
 
 impl ChangeLog {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::client::Client;
 
-    /// A reader that is one event behind what is kept is told so, and one at the end goes on.
+    /// A reader that is one event behind what is kept gets an error, and one at the end goes on.
     #[test]
     fn a_stream_that_is_overtaken_is_lost_and_no_other() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -58,7 +58,7 @@ fn what_is_not_watched_for_long_is_not_logged_any_more() {
     assert!(client.verify().expect("verified").is_clean());
 }
 
-/// How long a fault may take to show itself. Nothing waits for as long without one.
+/// The longest time that a fault may need to show itself. Nothing waits for as long without one.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A collection that is logged, in a store with a fault.

@@ -219,7 +219,7 @@ impl ClientBuilder {
 
     /// Sets the limit of the folder on the disk, in bytes. The default is `None`: as many as the disk has.
     ///
-    /// Everything in the folder counts: documents, indexes, logs, what compactions and index builds take while they run, and
+    /// Everything in the folder counts: documents, indexes, logs, what compactions and index builds use while they run, and
     /// what an open cursor keeps from being removed. A write that might exceed the quota fails as on a full disk, with
     /// [`ErrorKind::NoSpace`](crate::ErrorKind::NoSpace), before anything is written. Reads go on, and deletes and drops do too;
     /// what they free is usable once it is compacted away, which a write waits for, for up to ten seconds. As long as an open
@@ -294,8 +294,8 @@ impl ClientBuilder {
     }
 
     /// The memory in bytes in which an index build sorts its keys. It is not part of the memory budget, and each build that
-    /// runs takes it. Keys that do not fit are sorted in files in the folder of the database. The default is a quarter of the
-    /// memory budget, and at most 64 MiB; the least is 1 MiB. Small collections take less.
+    /// runs uses it. Keys that do not fit are sorted in files in the folder of the database. The default is a quarter of the
+    /// memory budget, and at most 64 MiB; the least is 1 MiB. Small collections need less.
     ///
     /// ```
     /// # use cairndb::Client;
@@ -312,7 +312,7 @@ impl ClientBuilder {
         self
     }
 
-    /// The memory in bytes that a sort may take, and each stage of a pipeline that holds documents. It is not part of the memory
+    /// The memory in bytes that a sort may use, and each stage of a pipeline that holds documents. It is not part of the memory
     /// budget. The default, and the most that has an effect, is 100 MiB; the least is 64 KiB.
     ///
     /// Sorts, groups and joins that need more go on in temporary files, up to [`temporary_space`](Self::temporary_space). Other stages
@@ -362,7 +362,7 @@ impl ClientBuilder {
     /// at. [`Client::in_memory`] does without one.
     ///
     /// Durability is accepted and means less: a journaled write, or [`sync`](Client::sync), returns at once, because nothing
-    /// outlives the process. [`memory_budget`](Self::memory_budget) is what the database takes beside its files, which are
+    /// outlives the process. [`memory_budget`](Self::memory_budget) is what the database uses beside its files, which are
     /// in memory too, compressed as they would be on a disk. An index build sorts all its keys in memory, whatever
     /// [`index_build_memory`](Self::index_build_memory) says.
     ///
@@ -471,7 +471,7 @@ impl ClientBuilder {
     /// state, such as a log that ends too early or an old MANIFEST.
     ///
     /// With `false` such a loss is not detected, and a warning is logged. Use it once to open a database that has lost
-    /// writes, or its witness: what is left is then taken as complete. Damage inside of files is rejected in any case.
+    /// writes, or its witness: what is left is then accepted as complete. Damage inside of files is rejected in any case.
     ///
     /// ```
     /// # use cairndb::Client;
@@ -654,7 +654,7 @@ impl ClientBuilder {
     }
 
     /// Operations that need at least so long are logged (`tracing`, as a warning with the target `cairndb::slow`): the verb, the
-    /// collection, how long it took, which plans its searches followed, what they read, and the shape of the request. A shape has
+    /// collection, how long it lasted, which plans its searches followed, what they read, and the shape of the request. A shape has
     /// the names of fields and operators, and `?` for each value. The default is 100 ms; `None` logs none.
     ///
     /// A cursor is logged once it is at its end or dropped, with the time of its own work.

@@ -61,9 +61,9 @@ impl Client {
         if !self.shared.options.mode.is_read_only() {
             self.shared.store.sync(&database)?;
         }
-        // Copying a store in memory takes long, too, and then `close` ends it.
+        // Copying a store in memory is slow, too, and then `close` ends it.
         copy::make(&database, path, &self.shared.options, &|| self.shared.store.refuse_closing())?;
-        // Verifying takes long. `close` must not wait for it.
+        // Verifying is slow. `close` must not wait for it.
         drop(database);
         // It ends with the database that is copied: no other thread can close the copy.
         let verified = self.verify_copy(path, &|| self.shared.store.refuse_closing(), None)?;

@@ -204,7 +204,7 @@ impl Client {
         BulkWrite::new(&self.shared, self.caller.clone(), models, None)
     }
 
-    /// Returns a client for the same folder that takes the values of sequences from blocks of its own. The handles that come
+    /// Returns a client for the same folder that gets the values of sequences from blocks of its own. The handles that come
     /// from it do so too. A block has `AcquireSize` values.
     ///
     /// All other handles share blocks, so that values are handed out in the order of the calls. Dropping the last handle of

@@ -154,7 +154,7 @@ impl<'a> IndependentBackup<'a> {
 
     /// A function that receives the progress of the backup. It is called on the thread of [`run`](Self::run).
     ///
-    /// The example of [`BackupProgress`] keeps what it was told last.
+    /// The example of [`BackupProgress`] keeps what was reported last.
     pub fn progress(self, tell: impl FnMut(&BackupProgress) + Send + 'a) -> Self {
         Self { progress: Some(Box::new(tell)), ..self }
     }
@@ -291,7 +291,7 @@ enum Failure {
 }
 
 impl Failure {
-    /// Takes damaged tables from the list, so that the next backup writes them again and does not link them once more.
+    /// Removes damaged tables from the list, so that the next backup writes them again and does not link them once more.
     fn forget_damaged(&self, generations: &Generations, mut earlier: EarlierTables) -> Result<()> {
         let before = earlier.tables.len();
         match self {
@@ -525,7 +525,7 @@ mod tests {
         assert_eq!((last.removed, last.kept), (vec![second, report.path], vec![first]));
     }
 
-    /// The next backup took every folder whose name began like that of a generation for what a killed one had left.
+    /// The next backup treated every folder whose name began like that of a generation as the remains of a killed one.
     #[test]
     fn folders_among_generations_that_no_backup_made_stay() {
         let fixture = filled();

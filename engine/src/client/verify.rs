@@ -38,8 +38,8 @@ impl Client {
         self.verification().run()
     }
 
-    /// Verifies the whole database, as [`verify`](Self::verify) does, with options: how fast it reads, how long it may take,
-    /// and who is told how far it is.
+    /// Verifies the whole database, as [`verify`](Self::verify) does, with options: how fast it reads, how long it may last,
+    /// and who learns how far it is.
     ///
     /// ```
     /// # use cairndb::Client;
@@ -158,7 +158,7 @@ impl<'a> Verification<'a> {
         // Shortened to the life of `look`, which the watch keeps too.
         let tell = self.progress.map(|tell| tell as Box<Callback<'_>>);
         let mut watch = Watch::new(Pace::new(self.bytes_per_second, &look), &operation, tell);
-        // The database is given back before files are read, which may take hours.
+        // The database is given back before files are read, which may last hours.
         let audited = audit::verify(shared, &*shared.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;
         audit::verify_files(shared, &mut report, &mut watch)?;

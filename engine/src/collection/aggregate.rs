@@ -547,7 +547,7 @@ fn search(collection: &Handle, mut pipeline: Pipeline, options: &AggregateOption
     Ok(RawCursor::piped(piped(collection, pipeline, &selector, open)?))
 }
 
-/// Takes the search from the start of the pipeline: what it looks for, and what opens its rows.
+/// Splits the search off the start of the pipeline: what it looks for, and what opens its rows.
 fn leading_rows<'o>(
     pipeline: &mut Pipeline,
     options: &'o AggregateOptions,

@@ -390,7 +390,7 @@ impl AutoIncrementField<'_> {
     /// insert in progress may still make the first value visible.
     ///
     /// A [fast](crate::Contract::Fast) sequence can make a larger value visible before a smaller one. So a consumer that
-    /// polls for documents "after the last value seen" takes the watermark first, and reads up to it.
+    /// polls for documents "after the last value seen" reads the watermark first, and reads up to it.
     ///
     /// A recipe: [a queue that is polled](crate::guide::recipes#a-queue-that-is-polled).
     ///

@@ -311,7 +311,7 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
 struct Outcome {
     done: VerboseBulkWriteResult,
     refused: BulkWriteError,
-    /// For what the rejected writes tell together.
+    /// For what the rejected writes report together.
     details: DetailsRoom,
 }
 
@@ -361,7 +361,7 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
         let mut outcome =
             whole.run(asked, |caller| run_all(shared, &caller, models.clone(), options.clone()))?;
         if outcome.is_refusal() {
-            // The writes before it were taken back.
+            // The writes before it were undone.
             outcome.done = VerboseBulkWriteResult::default();
         }
         Ok(outcome)
@@ -491,7 +491,7 @@ impl Outcome {
 
     fn refuse(&mut self, index: usize, mut refusal: WriteError) {
         if Code::DOCUMENT_VALIDATION_FAILURE == refusal.code {
-            // Each write of a large call may be rejected, and its details may take a mebibyte.
+            // Each write of a large call may be rejected, and its details may need a mebibyte.
             refusal.details = refusal.details.and_then(|details| self.details.admit(details));
         }
         self.refused.write_errors.insert(index, refusal);

@@ -54,7 +54,7 @@ pub(crate) fn drop_database(shared: &Shared, db: &str, operation: &OperationCont
         let namespace = Namespace::stored(db, &name)?;
         shared.define(&storage, |storage| shared.catalog.drop_collection(storage, &namespace, operation))?;
     }
-    // After the collections, which take the sequences of their fields with them.
+    // After the collections, which remove the sequences of their fields too.
     for state in shared.catalog.sequences.of_database(db) {
         let name = &state.identity.name;
         // The sequence of an auto-increment field has an owner, and went with its collection.

@@ -189,7 +189,7 @@ impl CountDocuments<'_> {
 
 impl EstimatedDocumentCount<'_> {
     /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Only a count of all documents, as after
-    /// a crash, takes any time.
+    /// a crash, needs any time.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -153,7 +153,7 @@ fn make(shared: &Shared, caller: &Caller, namespace: &Namespace, new: &Declarati
         let message = "'pipeline' requires 'viewOn' to also be specified";
         return Err(refused(Code::INVALID_OPTIONS, message).in_namespace(namespace));
     }
-    // A write is told that it is a view. Here its name is taken.
+    // A write reports that it is a view. Here its name is in use.
     if shared.catalog.find_view(namespace).is_some() {
         return Err(is_taken(namespace));
     }

@@ -301,7 +301,7 @@ setters!(FindOne<'a, T>, FindOptions, r#"people.find_one(doc! { "name": "Ada" })
     ],
     /// The number of matching documents to skip.
     skip: u64 = ["assert_eq!(people.find_one(doc! {}).skip(1).run()?, Some(grace));"],
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     sort: Document = [
         r#"assert_eq!(people.find_one(doc! {}).sort(doc! { "name": -1 }).run()?, Some(grace));"#,
     ],

@@ -114,7 +114,7 @@ impl<T> Collection<T> {
         }
     }
 
-    /// Removes one document that matches the filter and returns it. Of many threads that take documents in this way, no two
+    /// Removes one document that matches the filter and returns it. Of many threads that remove documents in this way, no two
     /// get the same one.
     ///
     /// ```
@@ -251,7 +251,7 @@ setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_an
         "let after = update.return_document(ReturnDocument::After).run()?;",
         r#"assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
     ],
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     sort: Document = [
         r#"let update = people.find_one_and_update(doc! {}, doc! { "$set": { "is_last": true } });"#,
         r#"assert_eq!(update.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
@@ -319,7 +319,7 @@ setters!(FindOneAndReplace<'a, T>, FindOneAndReplaceOptions, r#"people.find_one_
         "let after = replacing.return_document(ReturnDocument::After).run()?;",
         r#"assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
     ],
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     sort: Document = [
         r#"let replacing = people.find_one_and_replace(doc! {}, doc! { "name": "Edith" });"#,
         r#"assert_eq!(replacing.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
@@ -375,7 +375,7 @@ setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, r#"people.find_one_an
         r#"let before = deleting.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
         r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
     ],
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     sort: Document = [
         "let deleting = people.find_one_and_delete(doc! {});",
         r#"assert_eq!(deleting.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,

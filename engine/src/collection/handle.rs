@@ -548,7 +548,7 @@ impl Handle {
     }
 
     /// The operation that a validator is evaluated in. An insert computes nothing, and so has no limits of its own; an expression
-    /// of a validator can take any time and memory.
+    /// of a validator can need any time and memory.
     #[cold]
     pub(super) fn checking(&self, operation: &OperationContext) -> OperationContext {
         if operation.is_unlimited() { self.begin(None) } else { operation.clone() }
@@ -576,7 +576,7 @@ impl Handle {
         }
     }
 
-    /// Runs a search on a snapshot taken now. Returns `None` if the collection does not exist.
+    /// Runs a search on a snapshot of this moment. Returns `None` if the collection does not exist.
     pub(super) fn search<R>(
         &self,
         selector: &Selector,
@@ -618,7 +618,7 @@ impl Handle {
         })
     }
 
-    /// Runs a read of the whole collection on a snapshot taken now. Returns `None` if the collection does not exist. Fails with
+    /// Runs a read of the whole collection on a snapshot of this moment. Returns `None` if the collection does not exist. Fails with
     /// code 166 if a view has the name.
     pub(super) fn view<R>(&self, operation: impl FnOnce(Viewed<'_>) -> Result<R>) -> Result<Option<R>> {
         self.refuse_in_transaction("to read a whole collection")?;
@@ -634,7 +634,7 @@ impl Handle {
     /// Runs a read of the collection's state in memory. Returns `None` if the collection does not exist. Fails with code 166 if
     /// a view has the name.
     ///
-    /// To read documents use [`view`](Self::view), which takes a snapshot.
+    /// To read documents use [`view`](Self::view), which makes a snapshot.
     pub(super) fn read<R>(
         &self,
         operation: impl FnOnce(&Arc<StorageDatabase>, &CollectionState) -> Result<R>,

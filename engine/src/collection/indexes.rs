@@ -493,7 +493,7 @@ impl<'a> DropIndex<'a> {
         let database = shared.store.enter()?;
         shared.store.admit_write()?;
         let namespace = self.collection.valid_namespace()?;
-        // It cannot be taken away: the records are this index. The code is MongoDB's.
+        // It cannot be removed: the records are this index. The code is MongoDB's.
         if self.name.as_deref() == Some(ID_INDEX_NAME) {
             return Err(Error::command(Code::INVALID_OPTIONS, "cannot drop _id index"));
         }
@@ -588,7 +588,7 @@ impl Listed {
 
     /// The document that MongoDB's `listIndexes` has for it.
     pub(crate) fn described(&self) -> Document {
-        // The only version that `createIndexes` takes, so a description can be given back to it.
+        // The only version that `createIndexes` accepts, so a description can be given back to it.
         let mut described = doc! { "v": 2 };
         described.extend(self.description.clone());
         described

@@ -30,7 +30,7 @@ impl<T: Serialize> Collection<T> {
     /// without documents is an error.
     ///
     /// Auto-increment fields get their values in the order of the documents. If a field rejects a value that a document
-    /// brings, the whole call fails and nothing is stored. If a generated value is taken already, a call with one document
+    /// brings, the whole call fails and nothing is stored. If a generated value is in use already, a call with one document
     /// tries the next value once, as [`insert_one`](Self::insert_one) does; a call with several documents does not.
     ///
     /// A recipe: [from files to a store, and from `SQLite`](crate::guide::data#from-files-to-a-store-and-from-sqlite).

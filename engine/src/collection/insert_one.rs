@@ -24,7 +24,7 @@ impl<T: Serialize> Collection<T> {
     /// If it has no `_id`, a new `ObjectId` becomes its first field. Auto-increment fields that it does not have get their
     /// next values. The result has the `_id` and the generated values.
     ///
-    /// Fails with code 11000 (`DuplicateKey`) if the `_id` or a key of a unique index is taken. Then nothing is stored.
+    /// Fails with code 11000 (`DuplicateKey`) if the `_id` or a key of a unique index is in use. Then nothing is stored.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

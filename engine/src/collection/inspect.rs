@@ -125,7 +125,7 @@ impl<T> Collection<T> {
     /// finding out what is wrong with a document that [`verify`](crate::Client::verify) names, or that a search does not
     /// find.
     ///
-    /// Every index is read to its end, so this takes a while in a large collection.
+    /// Every index is read to its end, so this is slow in a large collection.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

@@ -26,7 +26,7 @@ impl<T> Find<'_, T> {
     /// # Errors
     /// Fails on a view, within a transaction, with a tailable cursor, with a skip without a limit, with a longer limit, and with `min`, `max`,
     /// `return_key` or metadata in the projection; with code 73 for a collection of the system; with code 146 if the result or a batch
-    /// takes more memory than an operation may have. A store that was opened for reading cannot switch the log on.
+    /// needs more memory than an operation may have. A store that was opened for reading cannot switch the log on.
     ///
     /// ```
     /// # use cairndb::{Client, LiveChange, bson::{Document, doc}};

@@ -1,6 +1,6 @@
 //! The verbs of a collection: `handle` is the struct `Collection`, and each verb or family of verbs has a file.
 //!
-//! A verb takes its required arguments and returns an action. Every option is a setter of the action, and `run` executes
+//! A verb gets its required arguments and returns an action. Every option is a setter of the action, and `run` executes
 //! it. A verb holds no storage logic: it resolves the collection, calls the layers below and shapes the result.
 
 #[macro_use]

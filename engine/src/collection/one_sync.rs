@@ -14,7 +14,7 @@ pub(crate) struct OneSync {
 }
 
 impl OneSync {
-    /// Takes the sync out of the concern of each write, if several of them would each wait for one.
+    /// Removes the sync from the concern of each write, if several of them would each wait for one.
     pub(crate) fn of(shared: &Shared, concern: &mut Option<WriteConcern>, writes: usize) -> Result<Self> {
         let is_owed = writes > 1 && shared.commit_level(concern.as_ref())? == CommitLevel::Journaled;
         if is_owed {

@@ -55,7 +55,7 @@ impl<'p> Others<'p> {
         self.variables.collation()
     }
 
-    /// Takes one snapshot of all names, and of the collection that `find_own` looks up.
+    /// Makes one snapshot of all names, and of the collection that `find_own` looks up.
     pub(super) fn take<'a>(
         &self,
         catalog: &Catalog,
@@ -90,7 +90,7 @@ impl<'p> Others<'p> {
         }
     }
 
-    /// Takes all names, and the collection that `find_own` looks up, as a transaction reads them.
+    /// Reads all names, and the collection that `find_own` looks up, as a transaction reads them.
     pub(super) fn take_within<'a>(
         &self,
         catalog: &Catalog,

@@ -106,7 +106,7 @@ impl<'a> Aside<'a> {
         limits: CappedLimits,
     ) -> Result<Self> {
         shared.store.admit_write()?;
-        // The order is taken when the collection is made.
+        // The order is reserved when the collection is made.
         let capped = Capped { limits, order: OrderId(0) };
         let like = like.with_indexes(Vec::new()).with_capped(Some(capped));
         // As in MongoDB documents are copied as they are.

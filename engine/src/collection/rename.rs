@@ -11,7 +11,7 @@ use crate::metrics::verb::Verb;
 impl<T> Collection<T> {
     /// Gives the collection another name within its database.
     ///
-    /// Fails with code 26 if the collection does not exist, and with code 48 if the name is taken. After that, handles to
+    /// Fails with code 26 if the collection does not exist, and with code 48 if the name is in use. After that, handles to
     /// the old name are handles to a collection that does not exist. An open cursor reads to its end, as described at
     /// [`Cursor`](crate::Cursor).
     ///

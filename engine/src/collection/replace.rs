@@ -113,7 +113,7 @@ setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }
         r#"let replacing = people.replace_one(filter, doc! { "name": "Augusta" });"#,
         r#"assert_eq!(replacing.let_vars(doc! { "wanted": "Ada" }).run()?.modified_count, 1);"#,
     ],
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     sort: Document = [
         r#"people.replace_one(doc! {}, doc! { "name": "Edith" }).sort(doc! { "_id": -1 }).run()?;"#,
         r#"let replaced = people.find_one(doc! { "_id": 2 }).run()?;"#,

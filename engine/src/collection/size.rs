@@ -23,7 +23,7 @@ const SAMPLE_LEN_MAX: u64 = 1000;
 /// The size in bytes that MongoDB reports for an empty collection or index.
 const STORED_BYTES_MIN: u64 = 4096;
 
-/// The part of a collection's documents, one in so many, that may be in memory while its size in tables tells of all.
+/// The part of a collection's documents, one in this number, that may be in memory while its size in tables stands for all.
 const MEMORY_PART_MIN: u64 = 20;
 
 /// The sizes of one collection, or the sums of several.
@@ -64,7 +64,7 @@ impl Handle {
         // One view for all counts, so that they fit each other while writes go on.
         self.view(|Viewed { state, view, .. }| {
             let count = |family: Family, start: Vec<u8>, end: Vec<u8>| -> Result<u64> {
-                // A view of a whole collection always has a snapshot, so this 0 is never told.
+                // A view of a whole collection always has a snapshot, so this 0 is never returned.
                 let Some(snapshot) = view.snapshot() else { return Ok(0) };
                 // Blocks that are read once must not displace the working set from the block cache.
                 let bounds = (start, Some(end));
@@ -183,7 +183,7 @@ pub(super) fn storage_stats(
     let long = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let scaled = |bytes: u64| long(bytes) / scale;
     let (files, again) = (record_bytes(database, state), view.again());
-    // Counted on the view and not taken from the counter: size and count are of one moment.
+    // Counted on the view and not read from the counter: size and count are of one moment.
     let everything = Selector::everything_within(operation.clone())?;
     let mut matches = Matches::open(view, &everything, &Order::default())?;
     let (mut count, mut size) = (0_u64, 0_u64);
@@ -230,7 +230,7 @@ fn table_bytes(database: &Database, state: &CollectionState) -> u64 {
     database.file_bytes(Family::Records, &state.id.prefix(), &state.id.end())
 }
 
-/// The size of `all` items, if `read` of them take `bytes`. It is 0 if none was read.
+/// The size of `all` items, if `read` of them use `bytes`. It is 0 if none was read.
 fn scaled(bytes: u64, read: u64, all: u64) -> u64 {
     // In 128 bits, because the product of two large sizes does not fit into 64.
     let scaled = u128::from(bytes) * u128::from(all);

@@ -252,7 +252,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The document of `$collStats`. The size of the documents is exact, by reading every one; what files and indexes take is
+    /// The document of `$collStats`. The size of the documents is exact, by reading every one; what files and indexes use is
     /// estimated.
     fn stats(
         &self,

@@ -1,4 +1,4 @@
-//! `stats`: the number of documents of a collection, and about how much room they and its indexes take.
+//! `stats`: the number of documents of a collection, and about how much room they and its indexes use.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use base::error::Result;
 
 use crate::collection::handle::{Collection, Handle};
 
-/// The size of a collection, as [`Collection::stats`] tells it. All sizes are in bytes.
+/// The size of a collection, as [`Collection::stats`] reports it. All sizes are in bytes.
 ///
 /// ```
 /// # use cairndb::{Client, bson::{Document, doc}};
@@ -30,7 +30,7 @@ pub struct CollectionStats {
     pub size: u64,
     /// The average size of a document. `None` if there are no documents.
     pub average_size: Option<u64>,
-    /// About how much room the documents take in files: 4096 if there are none, and at least `size`, because recent
+    /// About how much room the documents use in files: 4096 if there are none, and at least `size`, because recent
     /// writes are not in table files yet.
     pub storage_size: u64,
     /// The bytes of the documents in table files, compressed, without those that are in the log alone.
@@ -63,7 +63,7 @@ pub struct CollectionStats {
 pub struct IndexSize {
     /// The name of the index.
     pub name: String,
-    /// About how many bytes its entries take, at least 4096. Those of the index on `_id` are the keys of the documents.
+    /// About how many bytes its entries use, at least 4096. Those of the index on `_id` are the keys of the documents.
     pub size: u64,
 }
 

@@ -168,7 +168,7 @@ setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc!
         r#"let updated = people.find_one(doc! { "_id": 1 }).run()?;"#,
         r#"assert_eq!(updated, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
     ],
-    /// The order that decides which of several matching documents is taken. Only `update_one` can have one.
+    /// The order that decides which of several matching documents is chosen. Only `update_one` can have one.
     sort: Document = [
         r#"let last = people.update_one(doc! {}, doc! { "$set": { "is_last": true } });"#,
         r#"last.sort(doc! { "_id": -1 }).run()?;"#,

@@ -245,7 +245,7 @@ impl<'a> Arguments<'a> {
             None => Ok(None),
             Some(Bson::String(name)) => Ok(Some(Hint::Name(name.clone()))),
             Some(Bson::Document(keys)) => {
-                // MongoDB takes an empty document for no hint.
+                // MongoDB treats an empty document as no hint.
                 Ok(Some(keys.clone()).filter(|keys| !keys.is_empty()).map(Hint::Keys))
             }
             found => Err(self.wrong_type("hint", found, "string or object")),
@@ -307,7 +307,7 @@ impl<'a> Arguments<'a> {
                 return Err(refused(Code::FAILED_TO_PARSE, "fsync and j options cannot be used together"));
             }
             (_, Some(true)) => Some(true),
-            // MongoDB takes `fsync: false` for absent.
+            // MongoDB treats `fsync: false` as absent.
             (journal, _) => journal,
         };
         let w_timeout = of.count("wtimeout")?.map(Duration::from_millis);

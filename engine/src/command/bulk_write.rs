@@ -380,7 +380,7 @@ impl BulkWrite<'_> {
         let InsertOutcome { inserted, refused, mut generated, .. } = match stored {
             Ok(outcome) => outcome,
             Err(error) => {
-                // Of the collection, and so of each document: a view, for one, takes none.
+                // Of the collection, and so of each document: a view, for one, accepts none.
                 let first = places.first().copied().unwrap_or_default();
                 let refusal = self.results.errors.refusal(first, error)?;
                 let shown = self.results.errors.shown(refusal);
@@ -478,7 +478,7 @@ impl BulkWrite<'_> {
         Ok(if self.ends_by_refusal() { Progress::Ends } else { Progress::GoesOn })
     }
 
-    /// Whether the command ends at a rejection. A transaction that was aborted takes no more writes.
+    /// Whether the command ends at a rejection. A transaction that was aborted accepts no more writes.
     fn ends_by_refusal(&self) -> bool {
         if self.context.is_in_transaction() {
             self.context.abort_transaction();
@@ -574,7 +574,7 @@ impl<'a> Results<'a> {
             }
             Single::Refused(error) => {
                 self.refused += 1;
-                // The position is told already, and by another name.
+                // The position is reported already, and by another name.
                 document.extend(error.into_iter().filter(|(field, _)| field != "index"));
                 document.insert("n", 0);
                 if action == Action::Update {

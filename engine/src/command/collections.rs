@@ -229,7 +229,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
             // It may have been dropped after the names were listed.
             None => continue,
             Some(Named::View(view)) => {
-                // As `create` takes them: a dump that is restored makes the same view.
+                // As `create` accepts them: a dump that is restored makes the same view.
                 let mut options = doc! {};
                 view.definition.describe(&mut options);
                 let info = doc! { "readOnly": true };
@@ -244,7 +244,7 @@ pub(super) fn list(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
                     "options": options_of(context, &state)?,
                     "info": { "readOnly": false, "uuid": uuid },
                 };
-                // Tools such as mongorestore send it back with `create`, which takes it for no clustered collection.
+                // Tools such as mongorestore send it back with `create`, which accepts it for no clustered collection.
                 if state.definition().clustered.is_none() {
                     described.insert("idIndex", id_index());
                 }

@@ -30,7 +30,7 @@ impl CommandContext<'_> {
     /// The context of a command that begins now: one operation, whose limit of time is `max_time`.
     pub(super) fn begin(&self, max_time: Option<Duration>) -> Self {
         let operation = self.shared.operation(&self.caller, max_time);
-        // Handles take the operation from the caller, so the verbs share its limits and start no clock of
+        // Handles get the operation from the caller, so the verbs share its limits and start no clock of
         // their own.
         Self { caller: self.caller.within(&operation), ..*self }
     }

@@ -38,7 +38,7 @@ impl Opened {
             }
             batch.push(Bson::Document(Document::try_from(self.cursor.current())?));
         }
-        // The id 0 tells clients that the cursor is exhausted: they send no `getMore`.
+        // The id 0 means that the cursor is exhausted: clients send no `getMore`.
         Ok(doc! { "cursor": { "firstBatch": batch, "id": 0_i64, "ns": self.namespace } })
     }
 }

@@ -101,7 +101,7 @@ enum Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn read(collection: &'a Collection<RawDocumentBuf>, arguments: &Arguments<'_>) -> Result<Self> {
-        // First, because a removal takes the fields of an update for contradictions.
+        // First, because a removal treats the fields of an update as contradictions.
         if arguments.boolean("remove")?.unwrap_or(false) {
             return Ok(Self::Remove(
                 collection.find_one_and_delete(filter(arguments)?).with_options(removal(arguments)?),

@@ -2,7 +2,7 @@
 //!
 //! The first field of a command is its name. The reply is a document with `ok: 1`. A rejected statement of a write is
 //! listed in `writeErrors`; every other failure is an error of the call. Commands that open a cursor have a table of their
-//! own: the caller takes the cursor, or `firstBatch` has all documents. `getMore` belongs to a server.
+//! own: the caller gets the cursor, or `firstBatch` has all documents. `getMore` belongs to a server.
 //!
 //! An unknown command, a command that only MongoDB has, and an unknown field of a command are three different errors.
 
@@ -67,7 +67,7 @@ const STATEMENTS: [&str; 11] = [
 
 /// Runs a command. Of a command that opens a cursor, the reply has all documents.
 pub(crate) fn run(context: &CommandContext<'_>, request: &Request<'_>) -> Result<Document> {
-    // Before anything is decoded: a small request may take very much memory once it is.
+    // Before anything is decoded: a small request may need very much memory once it is.
     let held = context.shared.reserve_for_request(request.check()?)?;
     let (body, batch) = request.read()?;
     let name = name(&body)?;

@@ -112,7 +112,7 @@ fn wanted<'a>(index: &Arguments<'a>) -> Result<(IndexSelector<'a>, IndexChange)>
         (Some(name), None) => IndexSelector::Name(name),
         (None, Some(keys)) => IndexSelector::Keys(keys),
     };
-    // All are read before one is refused, so a wrong type is told first.
+    // All are read before one is rejected, so a wrong type is reported first.
     let (hidden, prepared) = (index.boolean("hidden")?, index.boolean("prepareUnique")?);
     let (unique, expiry) = (index.boolean("unique")?, expiry(index)?);
     if hidden.is_none() && prepared.is_none() && unique.is_none() && expiry.is_none() {

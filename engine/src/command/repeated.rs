@@ -22,7 +22,7 @@ const COUNTS: [&str; 6] = ["n", "nDeleted", "nInserted", "nMatched", "nModified"
 /// The field that says when a write is acknowledged, and not what it does.
 const CONCERN: &str = "writeConcern";
 
-/// Tells in a reply that the command had happened before.
+/// Says in a reply that the command had happened before.
 pub(super) fn report_replay(reply: &mut Document, was_replayed: bool) {
     if was_replayed {
         reply.insert(REPLAYED, true);
@@ -102,7 +102,7 @@ fn is_refused(reply: &Document) -> bool {
     reply.contains_key(REFUSALS) || reply.get_i32("nErrors").is_ok_and(|errors| errors > 0)
 }
 
-/// Takes the effects out of a reply that describes a rejected statement: it ended the transaction, so nothing was done.
+/// Removes the effects from a reply that describes a rejected statement: it ended the transaction, so nothing was done.
 fn take_back(reply: &mut Document) {
     if !is_refused(reply) {
         return;

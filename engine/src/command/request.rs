@@ -59,8 +59,8 @@ impl Request<'_> {
         Ok(RAW_BATCHES.into_iter().find(|(name, _)| Some(*name) == command).map(|(_, field)| field))
     }
 
-    /// Checks the nesting of what will be decoded, and estimates how many bytes of memory that takes; 0 for a small
-    /// request. A request of 13 MB can take a gigabyte when it is decoded, so that is asked for first.
+    /// Checks the nesting of what will be decoded, and estimates how many bytes of memory that needs; 0 for a small
+    /// request. A request of 13 MB can need a gigabyte when it is decoded, so that is asked for first.
     pub(super) fn check(&self) -> Result<usize> {
         let raw_field = self.raw_field()?;
         let (mut bytes, mut memory) = (0, 0);
@@ -103,7 +103,7 @@ impl Request<'_> {
         };
         for (field, documents) in &self.sequences {
             let is_raw = raw_field == Some(field.as_str());
-            // A raw batch was taken out of the body, so the body alone does not describe it.
+            // A raw batch was removed from the body, so the body alone does not describe it.
             if body.contains_key(field) || is_raw && !batch.documents.is_empty() {
                 return Err(refused(
                     Code::MESSAGE_FIELD_TWICE,
@@ -151,7 +151,7 @@ fn decode<'a>(body: &'a RawDocument, raw_field: Option<&str>, batch: &mut Batch<
     Ok(decoded)
 }
 
-/// The error for a field that a command has twice, which MongoDB rejects as well: a reader that takes the first and one that takes
+/// The error for a field that a command has twice, which MongoDB rejects as well: a reader that uses the first and one that uses
 /// the last would see two commands.
 #[cold]
 fn twice(body: &RawDocument, field: &str) -> Error {

@@ -191,7 +191,7 @@ pub(super) fn trace(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> 
 pub(super) fn next(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["n"])?;
     let sequence = named(context, arguments, "sequenceNext")?;
-    // Not by `Arguments::integer`: it takes doubles, which sequences reject as SequoiaDB does.
+    // Not by `Arguments::integer`: it accepts doubles, which sequences reject as SequoiaDB does.
     let count = arguments.given("n").map_or(Ok(1), |count| integer("n", option_value(count)))?;
     let fetch = sequence.fetch(count);
     // Without a concern the durability of the store holds.

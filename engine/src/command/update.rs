@@ -202,7 +202,7 @@ impl<'a> Statement<'a> {
 
 /// Reads the update in `field`: a document of operators, a replacement, or a pipeline.
 pub(super) fn modifications(arguments: &Arguments<'_>, field: &str) -> Result<UpdateModifications> {
-    // Told by the type alone: an empty array is a pipeline without stages, not a missing update.
+    // Known by the type alone: an empty array is a pipeline without stages, not a missing update.
     if let Some(Bson::Array(_)) = arguments.given(field) {
         let stages = arguments.documents(field)?.unwrap_or_default();
         return Ok(UpdateModifications::Pipeline(stages.into_iter().cloned().collect()));

@@ -106,7 +106,7 @@ impl<'a> WriteErrors<'a> {
         Ok(error.into_refusal()?.at(index))
     }
 
-    /// Whether the command ends at the first rejection, whatever it asks for: a transaction that was aborted takes no more writes.
+    /// Whether the command ends at the first rejection, whatever it asks for: a transaction that was aborted accepts no more writes.
     pub(super) fn end_command(&self) -> bool {
         self.context.is_in_transaction()
     }

@@ -52,7 +52,7 @@ enum Next {
 enum Source {
     Rows(Rows),
     Piped(Piped),
-    /// Boxed, so that other cursors do not take its size.
+    /// Boxed, so that other cursors do not get its size.
     Follower(Box<Follower>),
     /// Documents that are all in memory, such as a list of indexes.
     List {
@@ -288,7 +288,7 @@ impl RawCursor {
     #[cold]
     fn end(&mut self, ended: Result<bool>) -> Result<bool> {
         self.has_current = false;
-        // Frees the snapshot now, even if the cursor is kept. And a caller that ignores an error must not take what follows for
+        // Frees the snapshot now, even if the cursor is kept. And a caller that ignores an error must not mistake what follows for
         // the whole result.
         self.source = None;
         if let (Err(_), Some(watch)) = (&ended, &mut self.watch) {

@@ -112,7 +112,7 @@ impl<T> Cursor<T> {
     }
 
     /// Moves to the next document, and waits at most `time` for it. Returns `false` if there is none: a tailable cursor may
-    /// still have one later, as [`is_alive`](Self::is_alive) tells. Only tailable cursors wait.
+    /// still have one later, as [`is_alive`](Self::is_alive) says. Only tailable cursors wait.
     ///
     /// ```
     /// # use std::time::Duration;

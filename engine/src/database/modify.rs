@@ -44,7 +44,7 @@ pub struct ModifyCollection<'a> {
 }
 
 impl ModifyCollection<'_> {
-    /// Sets the filter that documents must match from now on. An empty filter takes the validator away.
+    /// Sets the filter that documents must match from now on. An empty filter removes the validator.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};

@@ -75,7 +75,7 @@ impl Database {
     /// memory are skipped. Handles to the old name fail from then on.
     ///
     /// Fails with SequoiaDB's code -324 (`SDB_SEQUENCE_NOT_EXIST`) if no sequence has the old name, and with
-    /// SequoiaDB's code -323 (`SDB_SEQUENCE_EXIST`) if the new name is taken.
+    /// SequoiaDB's code -323 (`SDB_SEQUENCE_EXIST`) if the new name is in use.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};
@@ -282,7 +282,7 @@ impl ListSequences<'_> {
 }
 
 impl SnapshotSequences<'_> {
-    /// Takes the snapshots.
+    /// Makes the snapshots.
     pub fn run(self) -> Result<Vec<SequenceSnapshot>> {
         let Database { shared, name, .. } = self.database;
         validate_database(name)?;

@@ -80,9 +80,9 @@ impl CopiedDrafts {
         tree: &FieldTree,
         field: impl Fn(usize) -> &'a Field,
     ) -> Result<(), SequenceError> {
-        // Kept, so that a rejection can take back what the copier has noted until then.
+        // Kept, so that a rejection can undo what the copier has noted until then.
         let (position, values) = (self.drafts.len(), self.values.len());
-        // The most that the copy can take, so the buffer grows once at most.
+        // The most that the copy can need, so the buffer grows once at most.
         let room = document.len() + tree.room;
         let copied = self.drafts.push_with(room, |buffer| {
             let mut copier = Copier { buffer, values: &mut self.values, position, field: &field, start: 0 };

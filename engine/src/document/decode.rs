@@ -46,7 +46,7 @@ pub(crate) fn decode<T: DeserializeOwned + 'static>(document: &RawDocument) -> R
 
 /// Decodes an owned document as a `T`. A `RawDocumentBuf` is handed on without a copy.
 pub(crate) fn decode_owned<T: DeserializeOwned + 'static>(document: RawDocumentBuf) -> Result<T> {
-    // In an `Option`, so that it can be moved out of the branch that takes it and is left for the other.
+    // In an `Option`, so that it can be moved into the branch that needs it and is left for the other.
     let mut given: Option<RawDocumentBuf> = Some(document);
     let mut decoded: Option<T> = None;
     let slot: &mut dyn Any = &mut decoded;

@@ -64,7 +64,7 @@ impl Default for Drafts {
         let mut buffer = Vec::new();
         // A thread that is ending has none.
         let _ = SPARE.try_with(|spare| {
-            // The second moves up: a call that also copies its documents takes it for the copies.
+            // The second moves up: a call that also copies its documents uses it for the copies.
             let [first, second] = spare.take();
             buffer = first;
             spare.set([second, Vec::new()]);
@@ -97,7 +97,7 @@ impl Drafts {
         Ok(drafts)
     }
 
-    /// Takes one document that is serialized already.
+    /// Accepts one document that is serialized already.
     pub(crate) fn of_bytes(document: &[u8]) -> Self {
         let buffer = [&[0; HEADROOM], document].concat();
         Self { ends: smallvec![buffer.len()], buffer, facts: SmallVec::new() }
@@ -114,7 +114,7 @@ impl Drafts {
         Ok(())
     }
 
-    /// Takes one document more that is serialized already.
+    /// Accepts one document more that is serialized already.
     pub(crate) fn push_bytes(&mut self, document: &[u8]) {
         self.buffer.extend_from_slice(&[0; HEADROOM]);
         self.buffer.extend_from_slice(document);

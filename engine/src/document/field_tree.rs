@@ -62,7 +62,7 @@ impl FieldTree {
         let mut tree = Self::default();
         for (field, path) in paths.enumerate() {
             tree.add("", path, field);
-            // A nested document takes its type byte, name, terminator, length and end; a field 8 bytes more. So copies never grow.
+            // A nested document needs its type byte, name, terminator, length and end; a field 8 bytes more. So copies never grow.
             tree.room += path.split('.').map(|name| name.len() + 7).sum::<usize>() + 8;
         }
         tree.is_id_only = matches!(tree.nodes.as_slice(), [only] if only.name == ID);

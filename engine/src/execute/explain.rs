@@ -67,7 +67,7 @@ impl Explained {
             if search.selector.point().is_some() { Vec::new() } else { counted_plans(search.asked(), view)? };
         let counted = plans.iter().filter_map(|plan| Counted::of(plan, evaluated, view)).collect();
         let mut plans = plans.into_iter().map(|counted| counted.plan);
-        // The search takes the first plan as well.
+        // The search uses the first plan as well.
         let winning = plans.next();
         let mut stages = match &winning {
             Some(plan) => of_plan(plan, evaluated, view.indexes()),

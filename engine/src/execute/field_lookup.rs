@@ -288,7 +288,7 @@ impl FieldIndex<Error> for FieldLookup {
 
     fn advance(&mut self) -> Result<bool> {
         while self.state != State::End {
-            // An absent key is a step too: looking for nothing can take as long.
+            // An absent key is a step too: looking for nothing can last as long.
             if !self.advance_entry()? {
                 self.operation.step()?;
                 self.state = State::End;

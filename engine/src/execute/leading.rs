@@ -10,7 +10,7 @@ use crate::plan::access::Needed;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
-/// Takes the stages that a search can execute off the start of the pipeline. Returns the search and its filter.
+/// Splits the stages that a search can execute off the start of the pipeline. Returns the search and its filter.
 pub(crate) fn leading(pipeline: &mut Pipeline, hint: Option<&Hint>) -> Result<(Search, Document)> {
     let leading = pipeline.take_leading();
     let sort = leading.sort.as_deref().map(Document::try_from).transpose()?;

@@ -273,7 +273,7 @@ impl Maker {
                 match self.scan.advance() {
                     Ok(true) => {}
                     Ok(false) => return Stop::Bound,
-                    // Whatever stops it here stops the search as well, or only takes longer.
+                    // Whatever stops it here stops the search as well, or only lasts longer.
                     Err(_) => return Stop::Unknown,
                 }
             }

@@ -50,7 +50,7 @@ impl MergeWalk {
         Self { scans, order, heads: BinaryHeap::new(), behind, current: None, bytes: 0, reserved }
     }
 
-    /// Takes one step: of a scan that has to go on, or to the lowest head. `parts` has the counts of each scan.
+    /// Makes one step: of a scan that has to go on, or to the lowest head. `parts` has the counts of each scan.
     pub(super) fn step(
         &mut self,
         visited: Option<&mut Visited>,

@@ -1,7 +1,7 @@
 //! The view of a reader: a collection's id, its indexes and a read state of the store, all of one moment.
 //!
-//! Catalog and store do not change at the same instant. So a reader could find a collection in the catalog, and then take
-//! a snapshot from which it has been removed. This order excludes it: look up the name, take the read state, and then
+//! Catalog and store do not change at the same instant. So a reader could find a collection in the catalog, and then make
+//! a snapshot from which it has been removed. This order excludes it: look up the name, get the read state, and then
 //! check whether a drop or a rename of the collection, or the removal of an index, was announced. Every such change is
 //! announced before its commit, so a reader who can see the commit sees the announcement too. Only if one was announced
 //! is the snapshot itself searched for the collection. No reader waits for a commit, and a lookup of one record costs one
@@ -76,7 +76,7 @@ impl ReadView {
         }
     }
 
-    /// Looks up a collection by `find` and takes the read state for a search: one record if the filter fixes the `_id`,
+    /// Looks up a collection by `find` and gets the read state for a search: one record if the filter fixes the `_id`,
     /// otherwise a snapshot. Returns `None` if there is no collection.
     pub(crate) fn for_search<'a>(
         database: &Arc<Database>,
@@ -106,7 +106,7 @@ impl ReadView {
         Ok(Some((found, view)))
     }
 
-    /// Takes the read state for a search by a caller who holds the collection's gate. The gate keeps the collection and its
+    /// Gets the read state for a search by a caller who holds the collection's gate. The gate keeps the collection and its
     /// indexes from being dropped, so no announcement has to be checked.
     pub(crate) fn under_gate(
         database: &Arc<Database>,
@@ -154,7 +154,7 @@ impl ReadView {
         Self { collection: collection.id, record_keys, indexes, order, state }
     }
 
-    /// Takes a snapshot for a search by one index, whether it is hidden or not. The caller holds the collection's gate.
+    /// Makes a snapshot for a search by one index, whether it is hidden or not. The caller holds the collection's gate.
     pub(crate) fn of_index(database: &Arc<Database>, collection: &CollectionState, index: &Index) -> Self {
         let state = ReadState::Snapshot(Snapshot::take(database));
         let (order, record_keys) = (order_of(collection), collection.record_keys.clone());
@@ -218,7 +218,7 @@ impl ReadView {
         self.state
     }
 
-    /// Looks up `count` collections by `find`, which gets their positions, and takes one snapshot of all of them. Each is
+    /// Looks up `count` collections by `find`, which gets their positions, and makes one snapshot of all of them. Each is
     /// absent if it does not exist.
     pub(crate) fn take_together<'a>(
         database: &Arc<Database>,
@@ -257,7 +257,7 @@ impl ReadView {
         }
     }
 
-    /// Takes a snapshot of a collection that was looked up. Returns `None` if the snapshot does not have the collection or
+    /// Makes a snapshot of a collection that was looked up. Returns `None` if the snapshot does not have the collection or
     /// one of its indexes any more: the caller must look it up again.
     pub(crate) fn of_found(database: &Arc<Database>, found: &CollectionState) -> Result<Option<Self>> {
         if database.fault() == PlantedFault::SnapshotsTakenEarly {
@@ -292,7 +292,7 @@ pub(crate) fn check_default(collation: &Collation, found: &CollectionState) -> R
     Err(Error::command(Code::QUERY_PLAN_KILLED, message))
 }
 
-/// The insertion order of a capped collection. It is asked for before a snapshot is taken, which then has it: a collection
+/// The insertion order of a capped collection. It is asked for before a snapshot is made, which then has it: a collection
 /// becomes a capped one in memory after its commit.
 fn order_of(found: &CollectionState) -> Option<OrderId> {
     found.order().map(|order| order.id)
@@ -327,7 +327,7 @@ fn look_up_beside_change<'a, K: AsRef<[u8]>>(
     let key = key_in(&found);
     let bytes = match view.state {
         ReadState::Snapshot(snapshot) => snapshot.get(Family::Records, key.as_ref())?,
-        // `take` always takes a snapshot.
+        // `take` always makes a snapshot.
         ReadState::Record { bytes, .. } => bytes,
     };
     Ok(Some((found, FoundRecord { key, bytes })))

@@ -21,7 +21,7 @@ use crate::plan::bounds::ID_FIELD;
 use crate::plan::order::Order;
 use crate::plan::selector::Selector;
 
-/// The memory that a sort may take, in bytes, if the store does not allow it less.
+/// The memory that a sort may use, in bytes, if the store does not allow it less.
 pub(crate) const SORT_BYTES_MAX: usize = 100 << 20;
 
 /// A parsed search.
@@ -109,7 +109,7 @@ pub(crate) type WorkReport = Arc<Mutex<Work>>;
 enum RowSource {
     /// A walk that has ended, and may be followed by another one.
     Nothing,
-    /// Boxed, so that sorted rows do not take its size.
+    /// Boxed, so that sorted rows do not get its size.
     Walk(Box<Matches>),
     /// The sorted documents that are left, and the current one, which comes once more if it `repeats`.
     Sorted { rest: SortedPayloads<Box<[u8]>>, current: Box<[u8]>, repeats: bool, work: Work },
@@ -359,7 +359,7 @@ impl RowSource {
         }
     }
 
-    /// Opens the matches by a plan that needs no sort, after sorting has taken too much memory. Otherwise an index could make
+    /// Opens the matches by a plan that needs no sort, after sorting has used too much memory. Otherwise an index could make
     /// a search fail: the planner may prefer it, with a sort, to the plan that the search would have without it.
     #[cold]
     fn without_sort(again: Option<ReadView>, selector: Selector, order: &Order) -> Result<Self> {
@@ -395,7 +395,7 @@ impl RowSource {
     }
 
     /// Whether the current document is a row already: an index has given it with just the fields that are needed, or its key
-    /// took its place before it was sorted.
+    /// replaced it before it was sorted.
     fn has_rows(&self, extras: RowExtras) -> bool {
         match self {
             Self::Nothing => false,

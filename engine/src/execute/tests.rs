@@ -1,5 +1,5 @@
 //! Read views during changes of the catalog. Each change is made at the worst moment: after a name was looked up and before
-//! the read state is taken.
+//! the read state is acquired.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -124,7 +124,7 @@ fn an_index_that_is_removed_after_the_look_up_is_not_read() {
     assert_eq!(seen, Some(Seen { documents: 2, indexes: 0 }));
 }
 
-/// A collection that was absent at the look and there at the snapshot was taken for absent. So a join could find the document
+/// A collection that was absent at the look and there at the snapshot was mistaken for absent. So a join could find the document
 /// that names another one, and not the collection of that.
 #[test]
 fn a_collection_that_is_made_after_the_look_up_is_seen_with_the_others() {

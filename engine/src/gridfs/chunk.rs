@@ -77,7 +77,7 @@ pub(super) struct StoredChunk {
 }
 
 impl StoredChunk {
-    /// Takes a document that should be the chunk `expected`.
+    /// Accepts a document that should be the chunk `expected`.
     pub(super) fn of(document: RawDocumentBuf, expected: u32) -> Result<Self> {
         let invalid = |reason: &str| Error::from(GridFsErrorKind::invalid_chunk(expected, reason.to_owned()));
         let n = number(&document).ok_or_else(|| invalid("its n is not a whole number"))?;

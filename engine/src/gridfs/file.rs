@@ -129,7 +129,7 @@ impl Serialize for FilesCollectionDocument {
 impl<'de> Deserialize<'de> for FilesCollectionDocument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         use serde::de::Error as _;
-        // By raw bytes: serde would take a field of the metadata named `$oid` for the `ObjectId` that it is in extended JSON.
+        // By raw bytes: serde would mistake a field of the metadata named `$oid` for the `ObjectId` that it is in extended JSON.
         let raw = RawDocumentBuf::deserialize(deserializer)?;
         let document = Document::try_from(raw).map_err(D::Error::custom)?;
         Self::parse(document).map_err(D::Error::custom)

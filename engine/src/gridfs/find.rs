@@ -137,7 +137,7 @@ file_setters!(FindOne, GridFsFindOneOptions, "find_one", {
     max_time: Duration = "assert!(bucket.find_one(doc! {}).max_time(Duration::from_secs(5)).run()?.is_some());",
     /// The number of files to skip.
     skip: u64 = "assert!(bucket.find_one(doc! {}).skip(2).run()?.is_none());",
-    /// The order that decides which of several files is taken.
+    /// The order that decides which of several files is chosen.
     sort: Document = "assert!(bucket.find_one(doc! {}).sort(doc! { \"filename\": -1 }).run()?.is_some());",
 });
 

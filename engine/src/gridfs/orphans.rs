@@ -37,7 +37,7 @@ impl GridFsBucket {
     /// Removes what [`find_orphans`](Self::find_orphans) finds, if its newest chunk is older than `older_than`.
     ///
     /// Uploads of this process are never touched, and with [`Duration::ZERO`] all other orphans go. Where drivers upload over a
-    /// server, choose a time in which every upload stores a chunk or ends, such as a day: the age of a chunk is told by its
+    /// server, choose a time in which every upload stores a chunk or ends, such as a day: the age of a chunk is known by its
     /// `_id`, which the driver has made by its own clock. Chunks whose `_id` is no `ObjectId` have no age, and only go with
     /// [`Duration::ZERO`].
     ///
@@ -209,7 +209,7 @@ impl OrphanedUploads {
             let is_orphan = is_old(file.newest, self.older_than)
                 && !is_claimed()
                 && !self.bucket.has_file(&file.id)?
-                // A removal may have begun since, and has taken the document.
+                // A removal may have begun since, and has removed the document.
                 && !is_claimed()
                 // A removal may have ended since the search began.
                 && self.bucket.has_chunks(&file.id)?;

@@ -205,7 +205,7 @@ fn check_chunks(id: &Bson, chunk_size: u32) -> Result<()> {
 /// A stream that writes a file. It comes from [`GridFsBucket::open_upload_stream`].
 ///
 /// [`write`](io::Write::write) gathers some megabytes of chunks and then stores them; [`flush`](io::Write::flush) stores those that
-/// are full. [`close`](Self::close) makes the file. If a write fails, the stream takes no more.
+/// are full. [`close`](Self::close) makes the file. If a write fails, the stream accepts no more.
 ///
 /// Dropping a stream that was not closed aborts the upload: it removes the chunks. If the process dies meanwhile they stay as
 /// orphans, which [`Client::verify`](crate::Client::verify) names and [`GridFsBucket::remove_orphans`] removes.
@@ -381,7 +381,7 @@ impl GridFsUploadStream {
 
     /// Stores the full chunks.
     fn store(&mut self) -> Result<()> {
-        // Taken, whatever comes: chunks that could not be stored are not tried again.
+        // Removed, whatever comes: chunks that could not be stored are not tried again.
         let Batch { drafts, ids, .. } = std::mem::take(&mut self.batch);
         let Some((lowest, highest)) = ids else { return Ok(()) };
         if self.ids.is_none() {
@@ -435,7 +435,7 @@ impl GridFsUploadStream {
 }
 
 impl io::Write for GridFsUploadStream {
-    /// Takes all of `data`. Stores chunks when there are some megabytes of them.
+    /// Accepts all of `data`. Stores chunks when there are some megabytes of them.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         self.refuse_closed()?;
         match self.append(data) {

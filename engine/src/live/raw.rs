@@ -85,7 +85,7 @@ impl RawLive {
     /// Runs the search, and follows its collection.
     ///
     /// # Errors
-    /// As the search, and as a change stream on the collection. With code 146 if the result takes more memory than it may have.
+    /// As the search, and as a change stream on the collection. With code 146 if the result needs more memory than it may have.
     pub(crate) fn open(shared: &Arc<Shared>, asked: Asked) -> Result<Self> {
         let operation = asked.operation().clone();
         let scope = logged_scope(asked.namespace.clone())?;

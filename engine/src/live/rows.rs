@@ -16,7 +16,7 @@ use crate::live::change::LiveChange;
 use crate::outcomes::digest::{DIGEST_BYTES, Digest};
 use crate::plan::bounds::ID_FIELD;
 
-/// About how many bytes of memory a row takes beside its `_id`.
+/// About how many bytes of memory a row uses beside its `_id`.
 const ROW_COST: usize = 160;
 
 /// The rows.
@@ -37,7 +37,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// About how many bytes of memory it takes.
+    /// About how many bytes of memory it uses.
     fn cost(&self, encoded_id: &[u8]) -> usize {
         ROW_COST + encoded_id.len() + self.id.as_bytes().len()
     }
@@ -53,7 +53,7 @@ impl ShownRows {
     /// Notes the row that a document has now. Returns the change, if it is one.
     ///
     /// # Errors
-    /// With code 146 if the rows take more memory than the operation may have.
+    /// With code 146 if the rows need more memory than the operation may have.
     pub(super) fn note(
         &mut self,
         encoded_id: &[u8],

@@ -17,7 +17,7 @@ const RUNS: u64 = 60;
 const STEPS: u64 = 40;
 const QUERIES: u64 = 4;
 const DOCUMENTS: u64 = 24;
-/// Nothing takes as long.
+/// Nothing lasts as long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Decisions of a seed.

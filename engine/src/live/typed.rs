@@ -19,7 +19,7 @@ use crate::streams::{Followed, StreamWaker};
 /// It waits for the next batch. It ends after an error, and with [`Invalidated`](LiveChange::Invalidated) when the collection is dropped
 /// or renamed. [`next_if_any`](Self::next_if_any) waits for a while only.
 ///
-/// - What was shown is on stable storage. No crash takes it back.
+/// - What was shown is on stable storage. No crash undoes it.
 /// - A live query holds the `_id` and a digest of each document of its result, and neither a snapshot nor a lock while it waits. It does
 ///   not keep the client open.
 ///
@@ -95,7 +95,7 @@ impl<T> LiveQuery<T> {
 
 impl<T: DeserializeOwned + 'static> LiveQuery<T> {
     /// The next batch, for which it waits for a while: see [`max_await_time`](crate::action::Find::max_await_time). Returns `None` if there
-    /// is none; [`is_alive`](Self::is_alive) tells whether there may be one later.
+    /// is none; [`is_alive`](Self::is_alive) says whether there may be one later.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -111,7 +111,7 @@ impl<T: DeserializeOwned + 'static> LiveQuery<T> {
     /// # }
     /// ```
     pub fn next_if_any(&mut self) -> Result<Option<Vec<LiveChange<T>>>> {
-        // A time that no clock can tell is one without end.
+        // A time that no clock can show is one without end.
         let batch = self.raw.advance_until(Instant::now().checked_add(self.await_time))?;
         batch.map(|batch| self.decode(batch)).transpose()
     }

@@ -131,7 +131,7 @@ impl Recorder {
         self.clock.delta_as_nanos(start, self.clock.raw())
     }
 
-    /// Whether an operation that took so long is logged.
+    /// Whether an operation that lasted so long is logged.
     #[inline]
     pub(crate) fn is_slow(&self, nanoseconds: u64) -> bool {
         self.slow.is_some_and(|slow| u128::from(nanoseconds) >= slow.as_nanos())

@@ -249,7 +249,7 @@ model!(
         hint: Hint,
         /// With `true`, a document is inserted when none matches.
         upsert: bool,
-        /// The order that decides which of several matching documents is taken.
+        /// The order that decides which of several matching documents is chosen.
         sort: Document,
     }
 );
@@ -297,7 +297,7 @@ model!(
         hint: Hint,
         /// With `true`, the replacement is inserted when no document matches.
         upsert: bool,
-        /// The order that decides which of several matching documents is taken.
+        /// The order that decides which of several matching documents is chosen.
         sort: Document,
     }
 );

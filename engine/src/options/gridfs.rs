@@ -188,6 +188,6 @@ pub struct GridFsFindOneOptions {
     pub max_time: Option<Duration>,
     /// The number of files to skip.
     pub skip: Option<u64>,
-    /// The order of the files, which decides which of them is taken.
+    /// The order of the files, which decides which of them is chosen.
     pub sort: Option<Document>,
 }

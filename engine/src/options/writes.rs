@@ -135,7 +135,7 @@ pub struct ReplaceOptions {
     pub hint: Option<Hint>,
     /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     pub sort: Option<Document>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
@@ -177,7 +177,7 @@ pub struct UpdateOptions {
     pub hint: Option<Hint>,
     /// Variables for expressions, where `$$name` is the value of the variable `name`.
     pub let_vars: Option<Document>,
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     pub sort: Option<Document>,
     /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
     pub max_time: Option<Duration>,
@@ -218,7 +218,7 @@ pub struct FindOneAndUpdateOptions {
     pub projection: Option<Document>,
     /// Which state of the document to return. The default is the state before the change.
     pub return_document: Option<ReturnDocument>,
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     pub sort: Option<Document>,
     /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
@@ -263,7 +263,7 @@ pub struct FindOneAndReplaceOptions {
     pub projection: Option<Document>,
     /// Which state of the document to return. The default is the state before the change.
     pub return_document: Option<ReturnDocument>,
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     pub sort: Option<Document>,
     /// With `true`, a document is inserted when none matches.
     pub upsert: Option<bool>,
@@ -303,7 +303,7 @@ pub struct FindOneAndDeleteOptions {
     pub max_time: Option<Duration>,
     /// The fields to return, and fields to compute.
     pub projection: Option<Document>,
-    /// The order that decides which of several matching documents is taken.
+    /// The order that decides which of several matching documents is chosen.
     pub sort: Option<Document>,
     /// The write concern: it decides when the write is acknowledged. The default is as the client was opened.
     pub write_concern: Option<WriteConcern>,

@@ -20,7 +20,7 @@ use crate::outcomes::row::{Kind, Row, SessionKey, now_millis};
 
 /// The number of a write in a session. A write that is sent again has the same.
 ///
-/// It is how a server tells the engine what MongoDB's drivers send as `lsid` and `txnNumber`.
+/// With it a server passes to the engine what MongoDB's drivers send as `lsid` and `txnNumber`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryableWrite {
     session: SessionKey,
@@ -209,7 +209,7 @@ impl Retryable {
         self.enter(statement)
     }
 
-    /// Tells which statements the documents are, by their positions, that the next call inserts.
+    /// Sets which statements the documents are, by their positions, that the next call inserts.
     pub(crate) fn enter_documents(&self, statements: &[usize]) {
         let statements = statements.iter().map(|place| u32::try_from(*place).unwrap_or(u32::MAX));
         self.state.lock().documents = Some(statements.collect());
@@ -242,12 +242,12 @@ impl Retryable {
         (state.effect, state.shown) = (None, None);
     }
 
-    /// Tells what the next commit does.
+    /// Sets what the next commit does.
     pub(crate) fn expect(&self, effect: Effect) {
         self.state.lock().effect = Some(effect);
     }
 
-    /// Tells that the next commit stores new documents: their positions in the call, and their `_id`s.
+    /// Notes that the next commit stores new documents: their positions in the call, and their `_id`s.
     pub(crate) fn expect_new(&self, mut documents: impl Iterator<Item = (usize, Bson)>) {
         let mut state = self.state.lock();
         let effect = if state.kind == Some(Kind::Insert) {

@@ -49,7 +49,7 @@ impl Turns {
     }
 }
 
-/// A command that runs or waits. The last one of its session takes the turn from the table.
+/// A command that runs or waits. The last one of its session removes the turn from the table.
 struct Waited<'a> {
     turns: &'a Turns,
     session: SessionKey,
@@ -59,7 +59,7 @@ struct Waited<'a> {
 impl Drop for Waited<'_> {
     fn drop(&mut self) {
         let mut sessions = self.turns.sessions.lock();
-        // Of the table and of this one. Others take theirs under the lock that is held.
+        // Of the table and of this one. Others get theirs under the lock that is held.
         if Arc::strong_count(&self.turn) == 2 {
             sessions.remove(&self.session);
         }

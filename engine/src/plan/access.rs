@@ -1,6 +1,6 @@
 //! The plans for a search, as the planner ranks them. [`execute::choose`](crate::execute::choose) decides between rivals.
 //!
-//! The read state must be taken first and the plan made after it: what an index reports about arrays holds for every
+//! The read state must be acquired first and the plan made after it: what an index reports about arrays holds for every
 //! snapshot that is older than the report.
 
 use base::error::Result;

@@ -18,7 +18,7 @@ use crate::catalog::indexes::Index;
 pub(crate) const ID_FIELD: &str = "_id";
 
 /// The keys of a collection's records, or of an index's entries, that are within bounds. They are disjoint spans, which
-/// are taken one by one from either end.
+/// are handed out one by one from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct KeySpans {
     /// The prefix of all keys. Without ranges it is the first key.
@@ -29,7 +29,7 @@ pub(crate) struct KeySpans {
     ranges: Option<KeyRanges>,
     /// Whether each range holds at most one key, which is then the start of the range.
     are_keys: bool,
-    /// The indexes of the ranges that are not taken yet.
+    /// The indexes of the ranges that are not handed out yet.
     left: Range<usize>,
 }
 
@@ -81,7 +81,7 @@ impl KeySpans {
         }
     }
 
-    /// Takes the next span of a walk in a direction. Returns `None` if no span is left.
+    /// Hands out the next span of a walk in a direction. Returns `None` if no span is left.
     pub(crate) fn take(&mut self, direction: Direction) -> Option<KeySpan> {
         let position = match direction {
             Direction::Ascending => self.left.next(),

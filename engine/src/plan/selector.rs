@@ -166,7 +166,7 @@ pub(crate) fn variables(let_vars: Option<&Document>, moment: Moment) -> Result<V
     }
 }
 
-/// Whether a filter is equality on exactly the fields of a unique index, with the values of a key that was found taken. If
+/// Whether a filter is equality on exactly the fields of a unique index, with the values of a key that was found in use. If
 /// so, another writer has inserted a document that the filter matches: the operation finds it when it is repeated. `in_key`
 /// gives what the key has for a value of the filter, or `None` if it cannot determine.
 pub(crate) fn is_equality_on_key(

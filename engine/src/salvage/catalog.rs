@@ -36,7 +36,7 @@ pub(super) struct FoundCollection {
     pub(super) indexes: Vec<Index>,
     pub(super) fields: Vec<NumberedField>,
     pub(super) capped: Option<Capped>,
-    /// The form of long `_id`s in the keys of records. `None` as long as no key has told it: the entry is lost.
+    /// The form of long `_id`s in the keys of records. `None` as long as no key has shown it: the entry is lost.
     pub(super) long_keys: Option<LongKeys>,
     /// Whether a record has a shortened key.
     pub(super) has_shortened: bool,
@@ -89,7 +89,7 @@ impl FoundCatalog {
         Self { path: path.to_owned(), ..Self::default() }
     }
 
-    /// Takes a key of family `meta`. What cannot be read is noted.
+    /// Reads a key of family `meta`. What cannot be read is noted.
     pub(super) fn take(&mut self, found: &Newest<'_>) -> Result<()> {
         let tag = found.key.first().copied().unwrap_or_default();
         let number = split_sequence(found.key);
@@ -376,7 +376,7 @@ impl FoundCollection {
         stored.insert("name", &self.namespace.coll);
         stored.insert(entry::indexes_field(&stored), Vec::<Bson>::new());
         entry::renew_rules(&mut stored);
-        // Without a key that tells it the collection is as a new one.
+        // Without a key that shows it the collection is as a new one.
         let long_keys = self.long_keys.unwrap_or(LongKeys::Shortened);
         entry::note_keys(&mut stored, long_keys, self.has_shortened);
         stored.insert("autoIncrement", fields);

@@ -55,7 +55,7 @@ type Callback<'a> = dyn FnMut(u64) + 'a;
 ///   `_id`. Documents that are known to be deleted are not.
 /// - Indexes are built again. Sequences and auto-increment fields go on after every value that they had reserved, and after
 ///   every value that documents have.
-/// - If it is not known any more which tables belong to the database, all are taken. A collection whose name is lost is called
+/// - If it is not known any more which tables belong to the database, all are used. A collection whose name is lost is called
 ///   `salvaged.collection_` and its number.
 ///
 /// The [report](SalvageReport) says what could not be read, and what may be older than it was. What was in a damaged place is

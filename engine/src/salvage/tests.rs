@@ -1,4 +1,4 @@
-//! Salvage of stores in which something was written that no writer of this library writes, or taken away that none takes, or
+//! Salvage of stores in which something was written that no writer of this library writes, or removed that none removes, or
 //! that another version of it has written.
 
 use base::error::{Error, ErrorKind};
@@ -87,7 +87,7 @@ fn records_that_are_no_documents_are_refused_one_by_one() {
     assert_eq!(found.refusals.len(), 7);
 }
 
-/// With the mark goes what a sequence had reserved. What documents have is left to tell where it goes on.
+/// With the mark goes what a sequence had reserved. What documents have is left to show where it goes on.
 #[test]
 fn sequences_without_marks_go_on_beyond_every_value_of_documents() {
     let fill = |client: &Client| {

@@ -11,7 +11,7 @@ use store::handles::Storage;
 use crate::catalog::sequences::SequenceState;
 use crate::shared::{Caller, Shared};
 
-/// A sequence of a database: values that any number of threads take, each value once.
+/// A sequence of a database: values that any number of threads acquire, each value once.
 ///
 /// A handle is cheap to clone and may be used from many threads. It means a name: after the sequence was
 /// dropped or renamed, verbs fail with -324 (`SDB_SEQUENCE_NOT_EXIST`) until a sequence has this name again.
@@ -103,7 +103,7 @@ impl Sequence {
         }
         validate_database(db)?;
         if is_internal_name(name) {
-            // Not kept in the handle: a resolved sequence is one from which values may be taken.
+            // Not kept in the handle: a resolved sequence is one from which values may be acquired.
             return shared.catalog.named(db, name);
         }
         check_name(name)?;

@@ -101,7 +101,7 @@ pub struct SafeWatermark<'a> {
 }
 
 impl SnapshotSequence<'_> {
-    /// Takes the snapshot.
+    /// Makes the snapshot.
     pub fn run(self) -> Result<SequenceSnapshot> {
         self.sequence.inspect(|state, _| Ok(snapshot_of(state)))
     }

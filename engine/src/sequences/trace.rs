@@ -85,7 +85,7 @@ pub enum ValueVerdict {
     /// The ledger does not have it, but has dropped older gaps, which may have had it.
     LostUnlisted,
     /// It was handed out, or a document brought it. If no document has it, that was deleted, its insert failed, or the value
-    /// was taken by [`Sequence::next_value`].
+    /// was acquired by [`Sequence::next_value`].
     Used,
 }
 

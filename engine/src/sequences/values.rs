@@ -12,7 +12,7 @@ use crate::sequences::handle::Sequence;
 const FETCH_MAX: i64 = 2_147_483_647;
 
 impl Sequence {
-    /// Takes the next value. No other call, in any thread or after a crash, gets the same value, until the
+    /// Acquires the next value. No other call, in any thread or after a crash, gets the same value, until the
     /// sequence starts over or is set back.
     ///
     /// Fails with -325 (`SDB_SEQUENCE_EXCEEDED`) if no value is left. A reserve of several values is on
@@ -38,7 +38,7 @@ impl Sequence {
         NextValue { sequence: self, write_concern: None }
     }
 
-    /// Takes the next `count` values, or fewer if the acquirer's block has fewer left, and at least one.
+    /// Acquires the next `count` values, or fewer if the acquirer's block has fewer left, and at least one.
     ///
     /// Fails with -6 (`SDB_INVALIDARG`) for a count below 1, else like [`next_value`](Self::next_value).
     ///
@@ -124,7 +124,7 @@ impl NextValue<'_> {
         self
     }
 
-    /// Takes the value.
+    /// Acquires the value.
     #[inline]
     pub fn run(self) -> Result<i64> {
         let handle = &*self.sequence.handle;
@@ -163,7 +163,7 @@ impl Fetch<'_> {
         self
     }
 
-    /// Takes the values.
+    /// Acquires the values.
     ///
     /// Fewer values than asked for come from the end of a block.
     ///

@@ -26,7 +26,7 @@ pub(crate) struct Commit<'a> {
 }
 
 impl Commit<'_> {
-    /// Commits. If another call with its token came first, the error is for no caller, and [`Once::take_found`] tells so.
+    /// Commits. If another call with its token came first, the error is for no caller, and [`Once::take_found`] says so.
     pub(crate) fn run(self, transaction: &Arc<Transaction>) -> Result<()> {
         let Self { shared, caller, concern, max_time, row, once } = self;
         let level = shared.commit_level(concern)?;

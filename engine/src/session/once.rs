@@ -149,7 +149,7 @@ impl ClientSession {
         Ok(matches!(self.ask(token, concern)?, Known::Answered(_)))
     }
 
-    /// Takes a token for the commit of the transaction in progress. If that is committed already, this one is aborted.
+    /// Claims a token for the commit of the transaction in progress. If that is committed already, this one is aborted.
     pub(super) fn take_token(&mut self, token: &Token, concern: Option<&WriteConcern>) -> Result<()> {
         if !self.in_transaction() {
             return Ok(());

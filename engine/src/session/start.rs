@@ -45,7 +45,7 @@ impl<'a> StartSession<'a> {
     }
 
     /// Whether all reads of the session are of one moment, that of its first `find`, `aggregate` or `distinct`. Such a session writes
-    /// nothing and has no transactions. The state is kept as long as the session: what is overwritten meanwhile takes space.
+    /// nothing and has no transactions. The state is kept as long as the session: what is overwritten meanwhile uses space.
     ///
     /// Fails with code 246 (`SnapshotUnavailable`) if a collection that is to be read, or one of its indexes, was changed since that moment.
     /// With causal consistency the session cannot be started.
@@ -98,7 +98,7 @@ impl<'a> StartSession<'a> {
 }
 
 impl ClientSession {
-    /// Starts a transaction. The first statement takes the state that all of them read.
+    /// Starts a transaction. The first statement fixes the state that all of them read.
     ///
     /// Fails if one is in progress.
     pub fn start_transaction(&mut self) -> StartTransaction<'_> {

@@ -138,7 +138,7 @@ pub struct TruncatedArray {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FullDocumentType {
-    /// The document is looked up when the event is read. It may have later changes than the event tells of, or be gone.
+    /// The document is looked up when the event is read. It may have later changes than the event describes, or be gone.
     UpdateLookup,
     /// The document as the update has left it, if the collection keeps it, else nothing.
     WhenAvailable,

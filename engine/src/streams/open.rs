@@ -278,7 +278,7 @@ impl<'a, T> Watch<'a, T> {
     }
 
     /// Shows more events: of collections, indexes and views that are created, changed or dropped, with a description of the change.
-    /// Events have the UUIDs of their collections too, and updates tell how paths are to be read that can be read in two ways.
+    /// Events have the UUIDs of their collections too, and updates say how paths are to be read that can be read in two ways.
     ///
     /// ```
     /// # use std::time::Duration;

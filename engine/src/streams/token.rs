@@ -52,7 +52,7 @@ pub(super) enum TokenKind {
     Watermark,
 }
 
-/// A token, taken apart.
+/// A token, split into its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) position: u64,

@@ -23,7 +23,7 @@ use crate::streams::walk::Followed;
 /// [`next_if_any`](Self::next_if_any) waits for a while only.
 ///
 /// - Each commit is shown once, in the order of all commits. The events of a transaction follow each other.
-/// - What was shown is on stable storage. No crash takes it back. With buffered writes an event is therefore shown with the next
+/// - What was shown is on stable storage. No crash undoes it. With buffered writes an event is therefore shown with the next
 ///   sync, within a tenth of a second unless the client was opened otherwise; with journaled ones at once.
 /// - A stream that waits holds no snapshot and no lock, and does not keep the client open.
 ///
@@ -145,9 +145,9 @@ impl<T> ChangeStream<T> {
 
 impl<T: DeserializeOwned + 'static> ChangeStream<T> {
     /// The next event, for which it waits for a while: see [`max_await_time`](crate::action::Watch::max_await_time). Returns `None` if
-    /// there is none; [`is_alive`](Self::is_alive) tells whether there may be one later.
+    /// there is none; [`is_alive`](Self::is_alive) says whether there may be one later.
     pub fn next_if_any(&mut self) -> Result<Option<T>> {
-        // A time that no clock can tell is one without end.
+        // A time that no clock can show is one without end.
         let moment = Instant::now().checked_add(self.await_time);
         self.raw.advance_until(moment)?.map(decode_owned).transpose()
     }

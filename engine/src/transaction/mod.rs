@@ -141,8 +141,8 @@ impl Transaction {
         if self.token.is_cancelled() { End::Expired.refusal() } else { error }
     }
 
-    /// Runs a statement. The first one takes the state that all of them read. An error of the statement aborts the transaction, as
-    /// in MongoDB: a part of a statement cannot be taken back alone.
+    /// Runs a statement. The first one fixes the state that all of them read. An error of the statement aborts the transaction, as
+    /// in MongoDB: a part of a statement cannot be undone alone.
     pub(crate) fn statement<R>(
         self: &Arc<Self>,
         database: &Arc<Database>,
@@ -378,7 +378,7 @@ impl Open {
     }
 
     /// The turn of an ordered or gapless sequence, which the transaction keeps from now on to its end. It is waited for in the order in
-    /// which all writers wait; else it is taken if it is free.
+    /// which all writers wait; else it is acquired if it is free.
     pub(crate) fn turn<'s>(
         &self,
         sequence: &'s Arc<SequenceState>,

@@ -1,5 +1,5 @@
 //! What a transaction holds of sequences: it is registered with fast ones, keeps the turns of ordered and gapless ones, and
-//! remembers which values it has taken.
+//! remembers which values it has acquired.
 //!
 //! All of it lasts to the end of the transaction. Values of a gapless sequence are counted on a copy of its state, which is written
 //! with the documents: if the transaction aborts, the sequence is as it was. Other values are lost then.
@@ -24,12 +24,12 @@ use crate::catalog::stage::stage_mark;
 pub(crate) struct Numbers {
     registered: Vec<Registered>,
     turns: Vec<HeldTurn>,
-    /// When it took the first turn.
+    /// The time when it got the first turn.
     turn_since: Option<Instant>,
     taken: Vec<Taken>,
 }
 
-/// A fast sequence that values are taken from. Its safe watermark waits for the end of the transaction.
+/// A fast sequence that values come from. Its safe watermark waits for the end of the transaction.
 struct Registered {
     sequence: Arc<SequenceState>,
     /// The address of the acquirer whose block they are of, which may stand before that of others. 0 for the shared one.
@@ -52,7 +52,7 @@ struct Taken {
 }
 
 impl Numbers {
-    /// Keeps the safe watermark of a sequence, from which a value is to be taken, until the transaction ends.
+    /// Keeps the safe watermark of a sequence, from which a value is to be acquired, until the transaction ends.
     pub(crate) fn keep_watermark(
         &mut self,
         sequence: &Arc<SequenceState>,
@@ -100,7 +100,7 @@ impl Numbers {
         }
     }
 
-    /// Remembers values that were taken.
+    /// Remembers values that were acquired.
     pub(crate) fn note_taken(&mut self, sequence: &Arc<SequenceState>, run: Run) {
         let at = self.taken.iter().position(|taken| Arc::ptr_eq(&taken.sequence, sequence));
         let Some(taken) = at.and_then(|at| self.taken.get_mut(at)) else {

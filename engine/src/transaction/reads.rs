@@ -17,10 +17,10 @@ use crate::catalog::names::Catalog;
 /// How many keys of a collection are remembered, and of all together. After that a collection counts as read as a whole.
 const KEYS_MAX: usize = 1 << 12;
 const ALL_KEYS_MAX: usize = 1 << 14;
-/// About how many bytes of memory a key and a collection take.
+/// About how many bytes of memory a key and a collection use.
 const KEY_COST: usize = 16;
 const COLLECTION_COST: usize = 64;
-/// What the name of an absent collection counts as. Far more than it takes: each is one more look-up while writers wait.
+/// The bytes that the name of an absent collection counts as. Far more than it uses: each is one more look-up while writers wait.
 const ABSENT_COST: usize = 16 << 10;
 
 /// What was read.
@@ -83,7 +83,7 @@ impl Reads {
         self.has_views = true;
     }
 
-    /// About how many bytes of memory all this takes.
+    /// About how many bytes of memory all this uses.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

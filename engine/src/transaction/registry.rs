@@ -152,7 +152,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Keeps a state for a session that reads nothing else: a new one, which `take` takes, or the one of a time. Fails with code 239
+    /// Keeps a state for a session that reads nothing else: a new one, which `take` makes, or the one of a time. Fails with code 239
     /// if no session keeps that.
     pub(super) fn keep_state(
         self: &Arc<Self>,
@@ -191,7 +191,7 @@ impl Transactions {
         self.staged_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes account of a transaction that has staged `after` bytes where it was `before`.
+    /// Accounts for a transaction that has staged `after` bytes where it was `before`.
     pub(super) fn resize(&self, before: usize, after: usize) -> Result<()> {
         let all = if after >= before {
             let more = after - before;
@@ -213,7 +213,7 @@ impl Transactions {
 
     /// Ends those whose time is over.
     pub(crate) fn expire(&self) {
-        // Not under the lock: what ends takes itself from the list.
+        // Not under the lock: what ends removes itself from the list.
         let over: Vec<Arc<dyn Expires>> = {
             let (now, open) = (Instant::now(), self.open.lock());
             let over = open.by_owner.values().filter(|listed| open.is_closed || listed.ends <= now);

@@ -91,7 +91,7 @@ impl Stage {
         &self.events
     }
 
-    /// About how many bytes of memory the changes take.
+    /// About how many bytes of memory the changes use.
     pub(crate) fn bytes(&self) -> usize {
         self.overlay.bytes()
             + self.made_bytes

@@ -350,7 +350,7 @@ impl<'a, 'b> Insertion<'a, 'b> {
         self.change -= 1;
     }
 
-    /// Notes that a key is not taken any more.
+    /// Notes that a key is not in use any more.
     fn note_removed(&mut self, key: &[u8]) {
         self.added.remove(key);
         self.removed.insert(key.to_vec());

@@ -209,7 +209,7 @@ fn immutable_id(id: RawBsonRef<'_>) -> Refusal {
 }
 
 /// The error of an update that cannot be applied to a stored document. It names the document, because an update of many
-/// would not tell otherwise which one is meant.
+/// would not show otherwise which one is meant.
 #[cold]
 fn refused_for(error: query::update::error::Error, document: &RawDocument) -> Error {
     // That an operation is over has nothing to do with the document.

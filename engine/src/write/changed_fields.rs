@@ -88,7 +88,7 @@ mod tests {
         let orders = [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]];
         let all = pairs.flat_map(|(a, b)| orders.map(|order| (a.as_ref(), b.as_ref(), order)));
         let all = all.flat_map(|(a, b, order)| [0, 1].map(|c| document(a, b, c, order)));
-        // And some with a name that occurs twice, of which an index takes the first.
+        // And some with a name that occurs twice, of which an index uses the first.
         let twice =
             (1..4).map(|value| bson::rawdoc! { "_id": 7, "a": value % 2, "b": 1, "a": value, "c": 1 });
         all.chain(twice).collect()

@@ -99,7 +99,7 @@ pub(super) fn commit_many<S: InsertedSet>(
     outcome: &mut InsertOutcome<S>,
 ) -> Result<usize> {
     let mut latches = target.store.latches.set();
-    // All latches of the commit are taken in one step, for they have one global order.
+    // All latches of the commit are acquired in one step, for they have one global order.
     let mut bytes = 0;
     for candidate in candidates {
         latches.add(&candidate.prepared.record_key);
@@ -191,7 +191,7 @@ fn prove_all_absent(target: Target<'_>, candidates: &[Candidate<'_>]) -> Absence
     Absence::Unproven
 }
 
-/// Looks for a key of the candidate that is taken, in the store or by an earlier document of the call. The record key
+/// Looks for a key of the candidate that is in use, in the store or by an earlier document of the call. The record key
 /// is not looked for if `absence` is proven.
 fn find_taken(
     target: Target<'_>,

@@ -52,7 +52,7 @@ pub(crate) fn convert(
     if state.order().is_some() {
         return Ok(Converted::Capped);
     }
-    // Before the gate: the ids have a lock that is taken before it.
+    // Before the gate: the ids have a lock that is acquired before it.
     let order = catalog.begin_order(storage)?;
     let converted = convert_alone(storage, state, order, conversion);
     if !matches!(converted, Ok(Converted::Done)) {
@@ -109,7 +109,7 @@ fn convert_alone(
     };
     let commit = || state.count.reset(kept.documents, remove);
     state.withdraw_indexes(storage.database, &mut definition, Vec::new(), commit)?;
-    // Last: readers who see the order take a snapshot that has it.
+    // Last: readers who see the order make a snapshot that has it.
     state.become_capped(storage.database, &mut definition, capped);
     Ok(Converted::Done)
 }
@@ -175,7 +175,7 @@ mod tests {
         (things, built)
     }
 
-    /// The conversion asked once, at its beginning, whether an index is being built, and told nothing to one that began
+    /// The conversion asked once, at its beginning, whether an index is being built, and announced nothing to one that began
     /// while it gave out positions. So the index had entries of the documents that went.
     #[test]
     fn an_index_that_is_begun_beside_a_conversion_has_the_documents_that_stay() {

@@ -126,7 +126,7 @@ fn delete_found<R>(
     if let Some(staging) = target.staging {
         return staged::delete(target, staging, key, judge);
     }
-    // A verdict on the document as it was then, if it took long.
+    // A verdict on the document as it was then, if it lasted long.
     let mut ahead = None;
     loop {
         let mut turn = capped::turn(target)?;

@@ -128,7 +128,7 @@ impl Difference {
             let drawn =
                 stored_entries_of([index], stored(key, bytes)?, encoded_id(key)).map_err(Error::write)?;
             let bytes = drawn.entries.iter().map(|entry| entry.bytes() + size_of::<Entry>()).sum();
-            // Drawing them took about as long as reading them would.
+            // Drawing them lasted about as long as reading them would.
             operation.pass(bytes)?;
             operation.steps(drawn.entries.len() as u64)?;
             // Beside those of the other document, as long as both are compared.

@@ -77,7 +77,7 @@ pub(crate) struct TakenKey<'a> {
     pub(crate) collation: Option<&'a Document>,
 }
 
-/// The key that is taken, if the error is a duplicate key.
+/// The key that is in use, if the error is a duplicate key.
 pub(crate) fn taken_key(error: &Error) -> Option<TakenKey<'_>> {
     let ErrorKind::Write(WriteFailure::WriteError(WriteError { code, details, .. })) = error.kind() else {
         return None;

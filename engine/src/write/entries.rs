@@ -19,7 +19,7 @@ use store::keys::{ID_BYTES, IndexId};
 
 use crate::catalog::indexes::{EntryDetail, Index};
 
-/// The most bytes that the entries of one document may take in one index, and those in all of them that a write adds for it.
+/// The most bytes that the entries of one document may use in one index, and those in all of them that a write adds for it.
 const ENTRY_BYTES_MAX: usize = 64 << 20;
 
 /// One entry as it is stored.
@@ -134,7 +134,7 @@ fn draw<'i>(
                 let id_types = id_types
                     .get_or_insert_with(|| if is_shortened { Vec::new() } else { types_of_id(document) });
                 let order = FieldOrder::of(&index.spec, document);
-                // The common order takes no byte, so whatever follows the types is another one.
+                // The common order needs no byte, so whatever follows the types is another one.
                 id_types
                     .iter()
                     .copied()
@@ -156,7 +156,7 @@ fn draw<'i>(
     Ok(Drawn { entries, arrays })
 }
 
-/// Takes a stored entry apart; `None` if its bytes are not an entry of the index.
+/// Splits a stored entry into its parts; `None` if its bytes are not an entry of the index.
 pub(crate) fn split<'a>(index: &Index, entry_key: &'a [u8], value: &'a [u8]) -> Option<EntryParts<'a>> {
     let rest = entry_key.get(ID_BYTES..)?;
     // A unique entry has the id in its value, a plain one at the end of its key; see the header.

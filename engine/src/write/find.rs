@@ -143,7 +143,7 @@ impl Walk {
         }
     }
 
-    /// Pauses the walk. The error that the write returns now is for no caller, and [`resume`](Self::resume) tells so.
+    /// Pauses the walk. The error that the write returns now is for no caller, and [`resume`](Self::resume) says so.
     #[cold]
     pub(super) fn pause(&mut self) -> Error {
         self.is_paused = true;
@@ -220,7 +220,7 @@ pub(super) fn on_each(
 ) -> Result<()> {
     let check = Check::of(search.selector);
     while walk.advance_or_pause(target, search, true)? {
-        // A write costs more than a step, and what it computes may have taken long.
+        // A write costs more than a step, and what it computes may have lasted long.
         search.operation().look()?;
         attempt(walk.record_key(), &check)?;
     }

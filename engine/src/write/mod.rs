@@ -77,7 +77,7 @@ pub(crate) struct Target<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) indexes: &'a [Index],
     pub(crate) fields: &'a AutoFields,
-    /// The acquirer whose blocks values are taken from. `None` means the shared one.
+    /// The acquirer whose blocks values come from. `None` means the shared one.
     pub(crate) acquirer: Option<&'a Acquirer>,
     /// The generator of the `_id`s that documents lack.
     pub(crate) generator: &'a Generator,
@@ -228,7 +228,7 @@ impl<'a> Target<'a> {
         let stored = self.collection.count.known().filter(|_| space.family == Family::Records);
         let step = Step { keys, latches, space, stored };
         match self.store.errands() {
-            // If it is not taken, a later write leaves another one.
+            // If it is not accepted, a later write leaves another one.
             Some(errands) => errands.leave(Box::new(move |_, database| step.run(database))),
             // Under the checker of interleavings, whose threads are those of its scenario.
             None => step.run(self.database),
@@ -449,7 +449,7 @@ impl<'a> Target<'a> {
         }
         let indexes =
             || arrays.iter().filter_map(|(at, found)| Some((self.definition.marks_of(*at)?, found)));
-        // One writer at a time, so that no catalog entry misses what an earlier one has. Readers are told before the
+        // One writer at a time, so that no catalog entry misses what an earlier one has. Readers are warned before the
         // commit: see `catalog::multikey`.
         let _place = lock_order::take(Place::Arrays);
         let _noting = self.collection.noting_arrays.lock();

@@ -67,7 +67,7 @@ pub(super) fn prepare<'a>(
             (draft.with_integer_id(id, timestamps), Some(MadeId::Integer(id)))
         }
     };
-    // Only now: an `_id` and numbers may have taken a document that came within the limit over it.
+    // Only now: an `_id` and numbers may have brought a document that came within the limit over it.
     validate_size(bytes.len())?;
     Ok(Prepared { record_key: RecordKey::from_slice(scratch), bytes, made_id })
 }

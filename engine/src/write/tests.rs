@@ -164,7 +164,7 @@ fn refused_writes_leave_every_key_as_it_was() {
     assert!(key_space(&client) != before);
 }
 
-/// A delete that failed when it was to pause was taken for one that pauses, and went on behind the documents that it had found.
+/// A delete that failed when it was to pause was mistaken for one that pauses, and went on behind the documents that it had found.
 #[test]
 fn a_delete_that_fails_before_a_pause_fails() {
     let fixture = Fixture::filled(|client| {

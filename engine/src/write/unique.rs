@@ -1,4 +1,4 @@
-//! Keys of unique indexes: which entries have them, the latches that protect them, and the rejection of a taken one.
+//! Keys of unique indexes: which entries have them, the latches that protect them, and the rejection of one that is in use.
 
 use base::error::Result;
 use base::namespace::Namespace;

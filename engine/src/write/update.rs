@@ -1,8 +1,8 @@
 //! Updates and replacements: find, latch, read again, compute, write what differs.
 //!
 //! The document is read under the latch of its record, so nothing that another writer does is lost: increments of any
-//! number of threads add up. A change that adds keys to unique indexes needs their latches too, which must be taken
-//! in one step with the record's. And a change that takes long to compute is computed without latches, which other
+//! number of threads add up. A change that adds keys to unique indexes needs their latches too, which must be acquired
+//! in one step with the record's. And a change that is slow to compute is computed without latches, which other
 //! documents share. Either way what was computed counts only if the document is still the same under the latch.
 
 use base::error::Result;
@@ -125,8 +125,8 @@ fn update_found(
         let difference = difference.unwrap_or_default();
         let needed = difference.latches(target, key);
         if !needed.is_empty() && !held.as_ref().is_some_and(|held| held.covers(&needed)) {
-            // Latches are taken in one global order, so none may be added to those that are held: all are let go and
-            // taken together. Another writer may change the document in between.
+            // Latches are acquired in one global order, so none may be added to those that are held: all are let go and
+            // acquired together. Another writer may change the document in between.
             held = Some(needed);
             ahead = Some((current, Computed::Changed { new, shown, difference: Some(difference) }));
             continue;

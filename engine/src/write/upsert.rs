@@ -62,7 +62,7 @@ pub(crate) fn upsert<R>(
     }
 }
 
-/// Whether the filter finds the document whose key was taken.
+/// Whether the filter finds the document whose key was in use.
 fn is_found_by(by: UpsertFilter<'_>, error: &Error) -> Result<bool> {
     let Some(TakenKey { pattern, value, collation }) = taken_key(error) else { return Ok(false) };
     // A filter that asks for more than the key might not match the document that has it: then a second search would find

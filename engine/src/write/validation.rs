@@ -19,7 +19,7 @@ use crate::catalog::validation::Validation;
 use crate::one_line::OneLine;
 use crate::options::{ValidationAction, ValidationLevel};
 
-/// The most bytes that the details of one rejected document take.
+/// The most bytes that the details of one rejected document use.
 const DETAILS_BYTES_MAX: usize = 1 << 20;
 
 /// The limit of details for the documents of one call, or of its validator's bytes read for them, whichever is more.
@@ -102,10 +102,10 @@ impl<'a> Checks<'a> {
     }
 
     /// MongoDB's `errInfo`. Documents are rejected by the thousand, and each time the whole validator is read. So both what all
-    /// of them tell together and what is read for it are bounded.
+    /// of them report together and what is read for it are bounded.
     fn details(&self, document: &RawDocument) -> Result<Document> {
         let Some(validator) = self.validation.active() else { return Ok(Document::new()) };
-        // The first document is always told, however large the validator is.
+        // The first document is always reported, however large the validator is.
         let room = self.left.get().min(DETAILS_BYTES_MAX);
         let details = describe_failure(validator.document(), document, &self.variables, room)?;
         let bytes = details.to_vec()?.len().max(validator.document().as_bytes().len());

@@ -1,8 +1,8 @@
 //! Short in-memory locks on keys, striped.
 //!
 //! A write holds the latches of its record key and of its unique keys from the uniqueness check until its commit has
-//! returned. An operation takes all its latches together, in ascending order of stripes. Every operation uses this
-//! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness: what takes
+//! returned. An operation acquires all its latches together, in ascending order of stripes. Every operation uses this
+//! order, so no two can wait for each other. Two keys may share a stripe; that costs time, never correctness: what lasts
 //! long is done without latches.
 //!
 //! While transactions are in use, each write leaves a note of its keys in their stripes before it lets the latches go. So a
@@ -27,7 +27,7 @@ use self::registry::Registry;
 use crate::options::PlantedFault;
 
 /// The number of stripes. A multiple of 64, so that a set of stripes fills whole words. The checker of interleavings gets
-/// few: each is a point at which it may switch threads, and some operations take all of them.
+/// few: each is a point at which it may switch threads, and some operations acquire all of them.
 const STRIPES: usize = if cfg!(feature = "shuttle") { 64 } else { 1024 };
 const WORDS: usize = STRIPES / 64;
 
@@ -330,7 +330,7 @@ impl Latches {
 
 /// The latches of transactions.
 impl Latches {
-    /// Begins a transaction on the present state, which `take` takes and gives the sequence number of. Until it [ends](Self::end),
+    /// Begins a transaction on the present state, which `take` makes and gives the sequence number of. Until it [ends](Self::end),
     /// writers leave notes of their keys. Fails if the operation must end before the first transaction of all has seen every
     /// latch free.
     pub fn begin<T>(
@@ -356,7 +356,7 @@ impl Latches {
         }
     }
 
-    /// Ends a transaction on the state of `sequence`, and takes back the claims that it still has.
+    /// Ends a transaction on the state of `sequence`, and withdraws the claims that it still has.
     pub fn end(&self, owner: Owner, sequence: u64, claims: impl IntoIterator<Item = u64>) {
         let _place = lock_order::take(Place::Latches);
         let claims = claims.into_iter().filter(|_| self.registry.fault != PlantedFault::ClaimsKept);
@@ -381,7 +381,7 @@ impl Latches {
         Ok(latched.first.as_mut().is_some_and(|notes| notes.claim(hash, owner, sequence)))
     }
 
-    /// Lets writers take no more notes, if no transaction was open for `time`.
+    /// Lets writers leave no more notes, if no transaction was open for `time`.
     pub fn stop_noting_after(&self, time: Duration) {
         self.registry.switch_off_after(time);
     }
@@ -429,7 +429,7 @@ impl Latched<'_> {
         is_written
     }
 
-    /// Takes back a transaction's claims to the keys that are latched.
+    /// Withdraws a transaction's claims to the keys that are latched.
     pub fn release(&mut self, owner: Owner) {
         let noting = self.noting;
         let oldest = || noting.and_then(Registry::oldest).unwrap_or_default();
@@ -471,7 +471,7 @@ fn visit<'g, 'a: 'g>(
 
 #[inline]
 fn stripe_of(hash: u64) -> usize {
-    // The low bits of a product depend on the low bits of its factors alone, so the high ones are taken. A hash has them as they were.
+    // The low bits of a product depend on the low bits of its factors alone, so the high ones are used. A hash has them as they were.
     (hash >> 32) as usize % STRIPES
 }
 
@@ -633,7 +633,7 @@ mod tests {
         let last = latches.stripes.last().expect("there are many").lock();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| drop(latches.lock_all()));
-            // Until it has taken the first ones, and let them go again.
+            // Until it has acquired the first ones, and let them go again.
             let first = latches.stripes.first().expect("there are many");
             while first.try_lock().is_some() {
                 std::thread::yield_now();

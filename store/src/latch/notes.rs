@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use crate::options::PlantedFault;
 
 /// The limit of written keys that a stripe remembers. One more would make its table grow to twice the size: all
-/// tables together take 13 MB as it is. Under the checker of interleavings few writes fill a table.
+/// tables together use 13 MB as it is. Under the checker of interleavings few writes fill a table.
 const KEYS_MAX: usize = if cfg!(feature = "shuttle") { 2 } else { 448 };
 /// The number of them that is left when some are forgotten. All are looked through for that, so they should not be
 /// forgotten one by one.
@@ -30,7 +30,7 @@ impl Owner {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
-    /// A sequence number not below that of the key's last write. Zero if it was not written since notes are taken.
+    /// A sequence number not below that of the key's last write. Zero if it was not written since notes are kept.
     stamp: u64,
     owner: Option<Owner>,
 }
@@ -77,7 +77,7 @@ impl Notes {
         *note.owner.get_or_insert(owner) == owner
     }
 
-    /// Takes a claim back. `oldest` gives the sequence number that the oldest open transaction reads.
+    /// Withdraws a claim. `oldest` gives the sequence number that the oldest open transaction reads.
     pub(super) fn release(&mut self, hash: u64, owner: Owner, oldest: impl FnOnce() -> u64) {
         let Some(note) = self.keys.get_mut(&hash).filter(|note| note.owner == Some(owner)) else { return };
         note.owner = None;
@@ -104,7 +104,7 @@ impl Notes {
         }
     }
 
-    /// Gives memory back that many claims have taken.
+    /// Gives memory back that many claims have used.
     fn give_back(&mut self) {
         let size = KEYS_MAX.max(2 * self.keys.len());
         if self.keys.capacity() > 2 * size {

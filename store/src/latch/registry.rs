@@ -1,4 +1,4 @@
-//! The open transactions, and whether writers take notes for them.
+//! The open transactions, and whether writers leave notes for them.
 //!
 //! Notes are switched on as index builds are: set a flag, then see every latch free once. A writer that read the flag
 //! as unset held its latch before the pass came to its stripe, so its write had returned before the first snapshot was
@@ -41,14 +41,14 @@ impl Registry {
         Self { switching: Mutex::new(()), noting: AtomicBool::new(false), open: Mutex::new(open), fault }
     }
 
-    /// Whether writers take notes. To be asked under the latch, before the write: see the header.
+    /// Whether writers leave notes. To be asked under the latch, before the write: see the header.
     #[inline]
     pub(super) fn is_noting(&self) -> bool {
         // The latch orders it.
         self.noting.load(Ordering::Relaxed)
     }
 
-    /// Adds a transaction on the state that `take` takes and gives the sequence number of. Returns `None` if notes are not
+    /// Adds a transaction on the state that `take` makes and gives the sequence number of. Returns `None` if notes are not
     /// switched on.
     pub(super) fn add<T>(&self, take: impl FnOnce() -> (u64, T)) -> Option<(Owner, T)> {
         let mut open = self.open();

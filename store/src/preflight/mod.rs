@@ -28,7 +28,7 @@ pub(super) use self::aside::set_aside;
 pub(super) use self::files::{Files, Lengths, all_logs, lengths};
 pub(super) use self::synced::{Length, Passed, SyncedState};
 
-/// For how long the reading of a folder is repeated while another process writes to it. Each time takes a fraction of a second, on a
+/// For how long the reading of a folder is repeated while another process writes to it. Each time lasts a fraction of a second, on a
 /// machine that is busy with other things seconds.
 const RETRY_TIME_MAX: Duration = Duration::from_secs(30);
 

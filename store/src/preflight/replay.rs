@@ -147,7 +147,7 @@ impl Replay<'_> {
         foreign
     }
 
-    /// Takes a batch as replayed if it is the next one. Otherwise returns the flaw.
+    /// Counts a batch as replayed if it is the next one. Otherwise returns the flaw.
     fn follow(&mut self, batch: &Batch<'_>, is_first: bool) -> Option<Flaw> {
         if self.stopped {
             // After a crash RocksDB continues in a new log, with the sequence numbers that the torn end of the old log

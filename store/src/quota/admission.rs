@@ -30,7 +30,7 @@ pub(super) enum Next {
     Credit(u64),
     /// The write waits a little, and asks again.
     Wait,
-    /// A delete takes this credit from what is kept free.
+    /// A delete draws this credit from what is kept free.
     Force(u64),
     Refuse,
 }

@@ -13,7 +13,7 @@ use rocksdb::CompactionDecision;
 use rocksdb::compaction_filter::CompactionFilter;
 use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 
-/// The longest wait of a compaction. To look takes milliseconds, but the machine may be busy. One that does not wait
+/// The longest wait of a compaction. To look needs milliseconds, but the machine may be busy. One that does not wait
 /// to the end is held back no less than before there was a gate.
 const PATIENCE: Duration = Duration::from_secs(1);
 const FILTER_NAME: &CStr = c"cairndb.quota";

@@ -1,7 +1,7 @@
 //! The quota: how many bytes the folder of a database may have on the disk.
 //!
 //! A write is charged before it is made with the most that it adds: to the log now, and to a table once its memtable is
-//! flushed. What compactions take while they run is kept free for them, and more for deletes, which must be possible when
+//! flushed. What compactions use while they run is kept free for them, and more for deletes, which must be possible when
 //! nothing else is. Charging is a subtraction from a credit. When the credit is used up, the folder is measured, and what it
 //! has left is the new credit. If that is too little, the write waits as long as work that makes room is running, and is then
 //! rejected as on a full disk. The states of a write are drawn in `admission`.
@@ -286,7 +286,7 @@ impl Quota {
     }
 }
 
-/// Takes `bytes` from a credit, if it has them.
+/// Subtracts `bytes` from a credit, if it has them.
 fn pay(credit: &AtomicU64, bytes: u64) -> bool {
     let paid = credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, |credit| credit.checked_sub(bytes));
     paid.is_ok()

@@ -53,7 +53,7 @@ impl Reclaimer {
     }
 
     /// Waits for readers that may see what was deleted by now, which compactions keep for them. Returns `false` if one of them
-    /// takes long.
+    /// lasts long.
     fn outlives_readers(&self) -> bool {
         let (deleted, began) = (self.database.latest_sequence(), Instant::now());
         while room::oldest_snapshot(&self.database).is_some_and(|oldest| oldest < deleted) {

@@ -18,7 +18,7 @@ pub(crate) const COMPACTION_MEMTABLES: u64 = 8;
 /// The number of the largest tables that a compaction may have beside that.
 const LARGE_TABLES: u64 = 4;
 /// For how many compactions room is kept free. While a cursor keeps what they replace, it is not given back: then the one
-/// that runs when the cursor is opened takes that room, and the one that finds it out when it is about to begin.
+/// that runs when the cursor is opened uses that room, and the one that finds it out when it is about to begin.
 const KEPT_COMPACTIONS: u64 = 2;
 /// The space that a new log and a new MANIFEST reserve on the disk, in memtables.
 const NEW_FILES: u64 = 2;

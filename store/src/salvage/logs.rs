@@ -19,7 +19,7 @@ use crate::translate;
 
 /// Bytes after which changes are written to the sorted ones.
 const BATCH_BYTES: usize = 1 << 20;
-/// The fewest bytes of log that a change takes: its kind, the lengths of its key and its value, and a byte of a key.
+/// The fewest bytes of log that a change uses: its kind, the lengths of its key and its value, and a byte of a key.
 const CHANGE_BYTES_MIN: u64 = 3;
 /// The length of what is before a value: the change's number and its kind.
 const HEADER_BYTES: usize = 9;
@@ -144,7 +144,7 @@ impl LogChanges {
         self.write_pending()
     }
 
-    /// Takes the changes of a record. Returns `false` if it is not a batch, or cannot be what was written at this place: after
+    /// Reads the changes of a record. Returns `false` if it is not a batch, or cannot be what was written at this place: after
     /// damage, bytes of a document can look like a record.
     fn take(&mut self, record: Record, bytes: &[u8], log: &NeededLog, damaged_bytes: u64) -> Result<bool> {
         let Some(batch) = Batch::parse(bytes) else { return Ok(false) };

@@ -107,7 +107,7 @@ impl Merge<'_> {
         })
     }
 
-    /// Takes all versions of `key` from a table, and puts the table back at its next key.
+    /// Collects all versions of `key` from a table, and puts the table back at its next key.
     fn take_table(&mut self, source: usize, key: &[u8]) {
         let Some(outline) = self.sources.tables.get(source) else { return };
         let Some(slot) = self.open.get_mut(source) else { return };

@@ -60,7 +60,7 @@ pub struct DamagedFolder {
 
 /// The known set of files.
 struct Listed {
-    /// `None`: all files of the folder are taken.
+    /// `None`: all files of the folder are used.
     manifest: Option<Manifest>,
     known: SyncedState,
 }

@@ -23,7 +23,7 @@ pub(super) struct BloomFilter {
 struct Line([u64; WORDS]);
 
 impl BloomFilter {
-    /// An empty filter for `keys` keys. It takes more, with more wrong answers.
+    /// An empty filter for `keys` keys. It accepts more, with more wrong answers.
     pub(super) fn for_keys(keys: u64) -> Self {
         let lines = usize::try_from(Self::lines_for(keys)).unwrap_or(usize::MAX);
         Self { lines: vec![Line([0; WORDS]); lines].into() }

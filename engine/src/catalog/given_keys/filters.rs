@@ -77,7 +77,7 @@ pub(super) struct Chunk {
 pub(super) struct Entered {
     /// Whether there is more to do.
     pub(super) goes_on: bool,
-    /// The filter whose place another one took.
+    /// The filter whose place another one has.
     pub(super) replaced: Option<Filter>,
 }
 
@@ -142,7 +142,7 @@ impl Filters {
             filter.enter(hash);
         }
         let absence = match &mut self.ready {
-            // Entered by the same call: the next write of the key is told that it may be stored.
+            // Entered by the same call: the next write of the key gets the answer that it may be stored.
             Some(ready) if ready.covers(key) => {
                 if ready.enter(hash) {
                     Absence::Proven
@@ -226,7 +226,7 @@ impl Filters {
     /// Enters keys that were read.
     pub(super) fn enter_read(&mut self, chunk: &Chunk) -> Entered {
         self.credit = self.credit.saturating_sub(chunk.charge);
-        // Taken away meanwhile, for lack of memory.
+        // Removed meanwhile, for lack of memory.
         let Some(Growing { filter, progress }) = &mut self.growing else { return Entered::default() };
         for &hash in &chunk.hashes {
             filter.enter(hash);
@@ -301,7 +301,7 @@ impl Filter {
         self.is_full() && (!self.cannot_grow || self.is_overfull())
     }
 
-    /// Whether most of its keys were deleted, as far as the number of stored ones tells.
+    /// Whether most of its keys were deleted, as far as the number of stored ones shows.
     fn is_of_deleted(&self, stored: Option<u64>) -> bool {
         let most = match stored {
             Some(stored) => DELETED_MAX.saturating_mul(stored.max(FILTER_KEYS_MIN)),

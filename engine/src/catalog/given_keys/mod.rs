@@ -6,7 +6,7 @@
 //! that a write has asked for since. Of keys above its `top` it knows nothing, so ids that ascend cost it no memory.
 //!
 //! A write asks under the latch of its key and is entered here by the same call, before its commit. So of two writes of
-//! one key the second is never told that the key is absent, and what fails to commit costs a look-up later and nothing else.
+//! one key the second never gets the answer that the key is absent, and what fails to commit costs a look-up later and nothing else.
 //!
 //! A filter is made once writes have asked for keys below the highest one often enough, by reading the stored keys a
 //! few at a time: see `steps`. Each look-up pays for a few keys, so what seldom needs a filter is seldom read.

@@ -1,6 +1,6 @@
 //! The construction of a filter: in steps of a few milliseconds, on the background thread.
 //!
-//! 1. Memory is taken, and the empty filter put where writes enter their keys into it.
+//! 1. Memory is reserved, and the empty filter put where writes enter their keys into it.
 //! 2. Each latch is seen free once. A write that was admitted before the filter was there holds its latch until its
 //!    commit has returned, so from now on every key that is not in the filter is stored, deleted, or was never given.
 //! 3. The stored keys are read in their order. Those that are stored meanwhile are in the filter already.

@@ -275,7 +275,7 @@ fn a_filter_that_cannot_grow_is_made_all_the_same() {
     assert!(stored.keys.iter().all(|key| stored.admit(key) == Absence::Unproven));
 }
 
-/// RocksDB passes deleted keys in one call, for as long as that takes, and the background thread has syncs to make.
+/// RocksDB passes deleted keys in one call, for as long as that lasts, and the background thread has syncs to make.
 #[test]
 fn many_deleted_keys_in_a_row_end_a_step_and_the_filter() {
     let stored = Stored::new(STORED);

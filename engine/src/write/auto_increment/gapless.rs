@@ -47,7 +47,7 @@ impl Gapless {
         self.now
     }
 
-    /// Takes the next value.
+    /// Acquires the next value.
     pub(super) fn take(&mut self) -> Result<i64, SequenceError> {
         self.now.take()
     }

@@ -101,7 +101,7 @@ impl<'a> SequenceHold<'a> {
         Ok(Self { position, field, contract, _place: place })
     }
 
-    /// Enters as [`enter`](Self::enter) does, and takes the first value.
+    /// Enters as [`enter`](Self::enter) does, and acquires the first value.
     #[inline]
     pub(super) fn enter_taking(target: Target<'a>, position: usize) -> Result<(Self, i64)> {
         let field = target.fields.at(position);
@@ -148,7 +148,7 @@ impl<'a> SequenceHold<'a> {
         }
     }
 
-    /// Takes the next value.
+    /// Acquires the next value.
     pub(super) fn next(&mut self, target: Target<'_>) -> Result<i64> {
         if let ByContract::Gapless { state, .. } = &mut self.contract {
             return Ok(state.take()?);
@@ -156,7 +156,7 @@ impl<'a> SequenceHold<'a> {
         Ok(self.take(target, 1, &self.store(target))?.first())
     }
 
-    /// Takes the values that the documents lack, and announces those that they bring to the sequence, in the order of the
+    /// Acquires the values that the documents lack, and announces those that they bring to the sequence, in the order of the
     /// documents.
     pub(super) fn fill(
         &mut self,
@@ -215,7 +215,7 @@ impl<'a> SequenceHold<'a> {
         }
     }
 
-    /// Takes back what [`stage`](Self::stage) told a gapless sequence: the commit was rejected before it was written.
+    /// Undoes what [`stage`](Self::stage) announced to a gapless sequence: the commit was rejected before it was written.
     pub(super) fn unstage(&self) {
         if let ByContract::Gapless { turn, .. } = &self.contract {
             turn.unstage();
@@ -251,13 +251,13 @@ impl<'a> SequenceHold<'a> {
         self.field.state.store(target.storage())
     }
 
-    /// Takes values for consecutive documents: in one step while the block lasts.
+    /// Acquires values for consecutive documents: in one step while the block lasts.
     fn take_all(&self, target: Target<'_>, values: &[FieldValue], drafts: &mut Drafts) -> Result<()> {
         let store = self.store(target);
         let mut rest = values;
         while !rest.is_empty() {
             let run = self.take(target, rest.len() as u64, &store)?;
-            // A run ends with its block, so a long batch takes several.
+            // A run ends with its block, so a long batch uses several.
             let count = rest.len().min(usize::try_from(run.count()).unwrap_or(usize::MAX));
             let (now, later) = rest.split_at(count);
             for (value, number) in now.iter().zip(run.values()) {
@@ -270,7 +270,7 @@ impl<'a> SequenceHold<'a> {
         Ok(())
     }
 
-    /// Takes up to `count` values, at least one.
+    /// Acquires up to `count` values, at least one.
     fn take(&self, target: Target<'_>, count: u64, store: &SequenceStore<'_>) -> Result<Run> {
         let sequence = &self.field.state.sequence;
         // A turn uses the shared slot only if the sequence was altered to the contract fast since it was entered.

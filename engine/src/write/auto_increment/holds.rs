@@ -1,6 +1,6 @@
 //! One insert's hold on the sequences of a collection: turns, values, and the marks that are written with documents.
 //!
-//! A writer that numbers by a fast sequence registers before it takes a value and leaves after the commit, so that the
+//! A writer that numbers by a fast sequence registers before it acquires a value and leaves after the commit, so that the
 //! safe watermark never passes a value that may still become visible. An ordered or gapless sequence is held from the
 //! first value to the commit. Turns are taken in one order, ascending by sequence.
 
@@ -28,7 +28,7 @@ impl<'a> SequenceHolds<'a> {
         Ok(Self { holds: target.fields.turns().iter().map(enter).collect::<Result<_>>()? })
     }
 
-    /// Enters the sequence of the collection's only field, and takes its first value.
+    /// Enters the sequence of the collection's only field, and acquires its first value.
     #[inline]
     pub(super) fn enter_only(target: Target<'a>) -> Result<(Self, i64)> {
         let (hold, value) = SequenceHold::enter_taking(target, 0)?;
@@ -54,7 +54,7 @@ impl<'a> SequenceHolds<'a> {
         self.holds.iter().for_each(|hold| hold.stage(batch));
     }
 
-    /// Takes all values that the documents lack, and announces those that they bring to the sequences.
+    /// Acquires all values that the documents lack, and announces those that they bring to the sequences.
     pub(super) fn fill(
         &mut self,
         target: Target<'_>,
@@ -69,12 +69,12 @@ impl<'a> SequenceHolds<'a> {
         }
         for at in 0..self.holds.len() {
             let Some(hold) = self.holds.get_mut(at) else { break };
-            // Field by field and not document by document: a field's values are taken in one step.
+            // Field by field and not document by document: a field's values are acquired in one step.
             let own = values.iter().copied().filter(|value| value.field == hold.position);
             let own: SmallVec<[FieldValue; 2]> = own.collect();
             let filled = hold.fill(target, &own, acceptance, drafts);
             if filled.is_err() {
-                // None of the documents is stored, so what was taken for them must not reach a mark that is written later.
+                // None of the documents is stored, so what was acquired for them must not reach a mark that is written later.
                 self.holds.iter_mut().take(at + 1).for_each(|hold| hold.back_to(0));
                 return filled;
             }
@@ -82,8 +82,8 @@ impl<'a> SequenceHolds<'a> {
         Ok(())
     }
 
-    /// Takes the next value of the collection's only field, and gives up the rest of the block before it: the value that
-    /// was taken last is in use. A gapless sequence has passed it by taking it.
+    /// Acquires the next value of the collection's only field, and gives up the rest of the block before it: the value that
+    /// was acquired last is in use. A gapless sequence has passed it by acquiring it.
     pub(super) fn next_of_only(&mut self, target: Target<'_>) -> Result<i64> {
         let only = self.holds.first_mut().expect("the only field's sequence was entered");
         only.give_up();
@@ -126,7 +126,7 @@ impl<'a> SequenceHolds<'a> {
     }
 
     /// Passes the gapless values that a rejected document was given and that another document has, as the fields of the
-    /// index tell. Returns whether there are any.
+    /// index show. Returns whether there are any.
     pub(super) fn pass(&mut self, copies: &CopiedDrafts, document: usize, index: Option<&Document>) -> bool {
         let mut passed = false;
         for hold in &mut self.holds {
@@ -155,7 +155,7 @@ impl<'a> SequenceHolds<'a> {
         let target = Target { staging: None, ..target };
         let mut batch = Batch::new(target.database);
         self.holds.iter().for_each(|hold| hold.stage(&mut batch));
-        // Fast and ordered sequences pass a value by taking it.
+        // Fast and ordered sequences pass a value by acquiring it.
         if batch.is_empty() {
             return Ok(());
         }

@@ -63,7 +63,7 @@ impl<'a> ManyDocuments<'a> {
         next: usize,
     ) -> Result<Self> {
         let holds = SequenceHolds::enter(target)?;
-        // Later the parts tell by position what is rejected: some of the documents are stored.
+        // Later the parts report by position what is rejected: some of the documents are stored.
         if next == 0
             && !target.fields.is_empty()
             && drafts.documents().map(<[u8]>::len).sum::<usize>() > COMMIT_BYTES_MAX

@@ -60,7 +60,7 @@ impl<'a> OneDocument<'a> {
         Self { drafts, form: Form::Unnumbered, holds: SequenceHolds::default() }
     }
 
-    /// Enters the sequences of the collection and takes the values that the document lacks.
+    /// Enters the sequences of the collection and acquires the values that the document lacks.
     ///
     /// # Errors
     /// What makes the document unfit to be stored, what a field's mode rejects, and what a sequence rejects.
@@ -125,7 +125,7 @@ impl<'a> OneDocument<'a> {
         self.holds.failed(error);
     }
 
-    /// Takes the next values if `error` says that a generated one is in use by another document, as SequoiaDB does, and
+    /// Acquires the next values if `error` says that a generated one is in use by another document, as SequoiaDB does, and
     /// gives up the rest of its block. Returns whether the document is to be stored again.
     pub(in crate::write) fn renumber(&mut self, target: Target<'_>, error: &Error) -> Result<bool> {
         let Some(index) = self.index_in_use(target, error) else { return Ok(false) };
@@ -200,7 +200,7 @@ impl<'a> OneDocument<'a> {
     /// Passes the value that is in use, and no other: those of other gapless fields are given again.
     fn pass(&mut self, index: &Document) -> Result<()> {
         let Form::Copied(Copied { copies, .. }) = &self.form else { return Ok(()) };
-        // Back to the state before this document, and then past the one value: whatever else this attempt took is given
+        // Back to the state before this document, and then past the one value: whatever else this attempt acquired is given
         // again.
         self.holds.begin_again()?;
         self.holds.pass(copies, 0, Some(index));

@@ -51,12 +51,12 @@ pub(crate) enum Outcome {
     Changed,
 }
 
-/// Builds an index unless the collection has it, and tells `callback` how far it is. That the index is there is written and not
+/// Builds an index unless the collection has it, and reports to `callback` how far it is. That the index is there is written and not
 /// yet synced when this returns.
 pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'_>>) -> Result<Outcome> {
     let BuildRequest { storage, collection, .. } = request;
     refuse_expiry(collection, request.definition.settings.expire_after_seconds)?;
-    // Looked at first without taking ids, which costs a sync.
+    // Looked at first without reserving ids, which costs a sync.
     if is_present(request, &[])? {
         return Ok(Outcome::Present);
     }
@@ -65,7 +65,7 @@ pub(crate) fn create(request: BuildRequest<'_>, callback: Option<&mut Callback<'
         return wait_for_other(request, &running);
     }
     let ids = request.catalog.begin_index(storage)?;
-    // Entries may be put into the folder as tables, which no crash takes back, so the marks must be durable before them.
+    // Entries may be put into the folder as tables, which no crash removes, so the marks must be durable before them.
     storage.store.sync_written(storage.database)?;
     let long_keys = collection.record_keys.long_keys;
     let index = index_definition::index(request.definition.clone(), ids.index, long_keys);

@@ -51,7 +51,7 @@ pub(super) fn load(
     drop(scan);
     let sorted = keys.sort()?;
     report.phase(IndexBuildPhase::Storing, sorted.entries);
-    // RocksDB does not let go of a table in memory that it does not take over.
+    // RocksDB does not let go of a table in memory that it does not ingest.
     if bytes <= memory / COMMITTED_SHARE || building.storage.database.is_in_memory() {
         return commit(building, sorted, report);
     }

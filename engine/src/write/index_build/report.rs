@@ -1,4 +1,4 @@
-//! Telling how far a build is: to its caller, to lists of running builds, and to the log.
+//! Reports of how far a build is: to its caller, to lists of running builds, and to the log.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl<'a, 'c> Report<'a, 'c> {
         self.tell();
     }
 
-    /// Adds to what is done, and tells of it from time to time. The caller holds no lock: the caller's function may take as
+    /// Adds to what is done, and reports it from time to time. The caller holds no lock: the caller's function may last as
     /// long as it likes.
     pub(super) fn advance(&mut self, done: u64) {
         self.done += done;

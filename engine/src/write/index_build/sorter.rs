@@ -194,7 +194,7 @@ fn entry(bytes: &[u8], slot: Slot) -> (&[u8], &[u8]) {
 
 /// Calls `take` with the entries of all runs in their order.
 fn merge(mut runs: Vec<BuildRun<'_>>, mut take: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-    // An empty run does not take part. A run is never empty here, but its file may be cut.
+    // An empty run is left out. A run is never empty here, but its file may be cut.
     let mut heap = Vec::with_capacity(runs.len());
     for (position, run) in runs.iter_mut().enumerate() {
         if run.advance()? {

@@ -82,7 +82,7 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     }
     let Terms { storage, catalog, operation, .. } = terms;
     let mut numbers = std::mem::take(stage.numbers());
-    // Ascending by their ids, as for all that take several gates.
+    // Ascending by their ids, as for all that acquire several gates.
     let entered = stage.collections().map(|touched| enter(open, touched)).collect::<Result<Vec<_>>>()?;
     // Those that were only read: none of them is being changed until the commit has returned.
     let read = stage.reads().map(|reads| reads.collections().filter(|read| !stage.has_touched(read.id)));
@@ -135,7 +135,7 @@ fn store_staged(open: &Open, made: Vec<Arc<CollectionState>>, terms: Terms<'_>) 
     drop((held, read, entered));
     // Before the sync: writers that wait for a turn do not wait for that too.
     drop(numbers);
-    // They were taken back under the latches.
+    // They were withdrawn under the latches.
     drop(stage.take_claims());
     Ok(true)
 }
@@ -285,7 +285,7 @@ fn count(
     committed
 }
 
-/// Whether a batch was written, told by one of the records that it changes. If it changes none, nothing is to be counted.
+/// Whether a batch was written, known by one of the records that it changes. If it changes none, nothing is to be counted.
 fn is_stored(open: &Open, stage: &Stage, database: &Database) -> bool {
     let is_changed =
         |key: &[u8], value: Option<&[u8]>| open.stored(key).is_ok_and(|before| before.as_deref() != value);

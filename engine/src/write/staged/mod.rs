@@ -1,5 +1,5 @@
 //! Writes of a transaction: they are computed as plain ones are, from what the transaction reads, and staged in memory. No latch is
-//! held longer than a claim takes.
+//! held longer than a claim needs.
 
 pub(crate) mod commit;
 
@@ -73,7 +73,7 @@ fn stage_new(target: Target<'_>, staging: Staging<'_>, candidate: &Candidate<'_>
     note_arrays(target, staging, &drawn.arrays)
 }
 
-/// Claims the keys of a new document. Returns why it is rejected, if one of them is taken.
+/// Claims the keys of a new document. Returns why it is rejected, if one of them is in use.
 fn refuse_taken(
     target: Target<'_>,
     staging: Staging<'_>,
@@ -90,7 +90,7 @@ fn refuse_taken(
     refuse_taken_entries(target, staging, unique, prepared.as_taker())
 }
 
-/// Claims keys of unique indexes. Returns why the document is rejected, if one of them is taken.
+/// Claims keys of unique indexes. Returns why the document is rejected, if one of them is in use.
 fn refuse_taken_entries<'e>(
     target: Target<'_>,
     staging: Staging<'_>,
