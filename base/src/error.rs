@@ -469,7 +469,7 @@ pub enum ErrorKind {
     #[error("{0}")]
     Command(CommandError),
     /// A sequence or an auto-increment field rejected the call. The error has the codes and names of MongoDB and of
-    /// SequoiaDB. No document was stored; values that the call had taken are not given out again.
+    /// SequoiaDB. No document was stored; values that the call had drawn are not given out again.
     #[error("{0}")]
     Sequence(SequenceError),
     /// A single write was rejected. Nothing was changed.
@@ -525,7 +525,7 @@ pub enum ErrorKind {
         message: String,
     },
     /// An earlier commit or sync failed. Writes are rejected until the database is opened again; reads go on. If the commit
-    /// found no space, only writes that take a number from the same gapless sequence are rejected.
+    /// found no space, only writes that draw a number from the same gapless sequence are rejected.
     #[error("writes fail until the database is opened again, because an earlier write failed: {cause}")]
     Poisoned {
         /// The failure that poisoned it.
@@ -542,7 +542,7 @@ pub enum ErrorKind {
     Corruption {
         /// The column family.
         family: &'static str,
-        /// The key whose value is bad; empty when the storage could not tell.
+        /// The key whose value is bad; empty when the storage could not say.
         key: Vec<u8>,
         /// The flaw.
         reason: String,

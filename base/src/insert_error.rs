@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use crate::generated::GeneratedValues;
 
-/// The most bytes that all details of invalid documents take in the result of one call.
+/// The most bytes that all details of invalid documents use in the result of one call.
 const DETAILS_BYTES_MAX: usize = 4 << 20;
 
 /// Which documents of an `insert_many` were rejected, and which are stored.
@@ -51,7 +51,7 @@ pub struct IndexedWriteError {
     /// The message, in one sentence.
     pub message: String,
     /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
-    /// `errInfo` tells it; left out where the documents of one call tell more than 4 MiB. For an error of a sequence or an auto-increment field:
+    /// `errInfo` describes it; left out where the documents of one call have more than 4 MiB. For an error of a sequence or an auto-increment field:
     /// `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }

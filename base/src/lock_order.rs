@@ -56,7 +56,7 @@ shuttle::thread_local! {
     static HELD: std::cell::RefCell<Vec<Place>> = std::cell::RefCell::new(Vec::new());
 }
 
-/// Takes a place, before its lock is waited for.
+/// Registers a place, before its lock is waited for.
 ///
 /// # Panics
 /// Under the checker, if the thread holds a later place.

@@ -20,7 +20,7 @@ impl Namespace {
         Ok(Self { db: db.to_owned(), coll: coll.to_owned() })
     }
 
-    /// Rejects names that no verb would take, by the rules of MongoDB.
+    /// Rejects names that no verb would accept, by the rules of MongoDB.
     ///
     /// # Errors
     /// [`ErrorKind::Command`](enum.ErrorKind.html#variant.Command) with the code 73 for a name that is empty, too long, has a character that is

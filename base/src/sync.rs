@@ -65,7 +65,7 @@ pub fn try_lock_for<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuar
     }
 }
 
-/// Looks at locks that are about to be taken in turn. They may be in no cache of the processor: here their lines are fetched side by
+/// Looks at locks that are about to be acquired in turn. They may be in no cache of the processor: here their lines are fetched side by
 /// side, and later each would be waited for.
 pub fn fetch<'m, T: 'm>(mutexes: impl Iterator<Item = &'m Mutex<T>>) {
     #[cfg(not(feature = "shuttle"))]
@@ -85,7 +85,7 @@ pub fn lock_for<'a, T>(
     wait_for(operation, || mutex.lock(), |patience| try_lock_for(mutex, patience))
 }
 
-/// Waits for what other threads hold, unless the operation must end before: by `wait` however long it takes, or by `try_for`
+/// Waits for what other threads hold, unless the operation must end before: by `wait` however long it lasts, or by `try_for`
 /// again and again.
 pub fn wait_for<T>(
     operation: &OperationContext,

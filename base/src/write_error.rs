@@ -44,7 +44,7 @@ pub struct WriteError {
     /// The message, in one sentence.
     pub message: String,
     /// For code 11000: `{keyPattern: {..}, keyValue: {..}}`. For code 121: which rule the document breaks, as MongoDB's
-    /// `errInfo` tells it. For an error of a sequence or an auto-increment field: `{sequoiaCode: .., sequoiaName: ..}`.
+    /// `errInfo` describes it. For an error of a sequence or an auto-increment field: `{sequoiaCode: .., sequoiaName: ..}`.
     pub details: Option<Document>,
 }
 

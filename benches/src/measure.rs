@@ -1,4 +1,4 @@
-//! Ratios, taken in turns.
+//! Ratios, measured in alternation.
 //!
 //! The machine is shared, so one side may meet a slow moment that the other does not. Both sides run in alternating
 //! order, many rounds, and the figure is the median of the rounds' ratios.
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 9;
 
 /// The speed of `ours` against `theirs`: above 1 it is faster. Each closure runs one round and says how long its
-/// measured part took.
+/// measured part lasted.
 pub fn speed_ratio(ours: impl FnMut() -> Duration, theirs: impl FnMut() -> Duration) -> f64 {
     speed_ratio_of(ROUNDS, ours, theirs)
 }
@@ -55,7 +55,7 @@ pub fn median_of(rounds: usize, mut round: impl FnMut() -> f64) -> f64 {
     median((0..rounds).map(|_| round()).collect())
 }
 
-/// The time that `work` takes.
+/// The time that `work` needs.
 pub fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
@@ -78,9 +78,9 @@ fn in_changing_order<R>(
     }
 }
 
-/// Runs `work`, and all threads and processes that it starts, on one core, where the system lets itself be told. For sides
+/// Runs `work`, and all threads and processes that it starts, on one core, where the system allows that. For sides
 /// of which never more than one thing goes on at a time: all that a second core adds is waking it up, which on a virtual
-/// machine takes as long as the work, and never the same.
+/// machine needs as long as the work, and never the same.
 ///
 /// # Panics
 /// If the system rejects.

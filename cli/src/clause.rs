@@ -41,7 +41,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The value of an expression. What looks like JSON and has a mistake is reported as JSON: as an expression it would be told in
+/// The value of an expression. What looks like JSON and has a mistake is reported as JSON: as an expression it would be reported in
 /// words of another language, or be a document where a value of another type was meant.
 fn meant_value(option: &str, text: &str, signals: &Signals) -> Result<Bson, Failure> {
     let value = evaluated(option, text, signals);

@@ -1,5 +1,5 @@
 //! Extended JSON: writing documents in both modes as they are stored, field by field in their order, and reading
-//! those that a command line names. A name that a reader would take for a type is found by [`is_wrapper`].
+//! those that a command line names. A name that a reader would mistake for a type is found by [`is_wrapper`].
 
 use std::io::Write as _;
 
@@ -29,7 +29,7 @@ pub(crate) enum Mode {
     Relaxed,
 }
 
-/// Whether a reader of Extended JSON takes a document with this field for a value of another type.
+/// Whether a reader of Extended JSON reads a document with this field as a value of another type.
 pub(crate) fn is_wrapper(name: &str) -> bool {
     matches!(
         name,

@@ -59,7 +59,7 @@ pub(crate) struct Failure {
     pub(crate) line: Option<u64>,
     /// The other fields of the reply to a rejected database command, such as `keyPattern`.
     pub(crate) details: Option<Box<Document>>,
-    /// Whether a report on standard error has told it, where nothing else may stand then.
+    /// Whether a report on standard error has shown it, where nothing else may stand then.
     pub(crate) is_told: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Figures for people: how counts, sizes, times and rates look in all that the tool tells. The reports of `--json` have plain
+//! Figures for people: how counts, sizes, times and rates look in all that the tool prints. The reports of `--json` have plain
 //! numbers, and so have values of sequences, which are copied.
 
 use std::time::Duration;

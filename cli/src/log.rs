@@ -44,7 +44,7 @@ fn fields() -> impl for<'w> FormatFields<'w> + 'static {
     .delimited(" ")
 }
 
-/// Takes every line, and counts those that it cannot write.
+/// Accepts every line, and counts those that it cannot write.
 struct Lines<'a, W> {
     to: W,
     lost: &'a AtomicU64,
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// A log that is kept, or that takes nothing.
+    /// A log that is kept, or that accepts nothing.
     #[derive(Clone, Default)]
     struct Kept {
         lines: Arc<Mutex<Vec<u8>>>,
@@ -128,7 +128,7 @@ mod tests {
         assert!(lines.ends_with("count=3\n"), "{lines}");
     }
 
-    /// The subscriber told of a writer that failed on the same standard error, which is a panic.
+    /// The subscriber reported a writer that failed on the same standard error, which is a panic.
     #[test]
     fn a_line_that_cannot_be_written_is_counted_and_hurts_nobody() {
         let kept = Kept { is_full: true, ..Kept::default() };

@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// The examples of a text, as a shell takes them: a backslash at the end of a line joins it with the next one.
+    /// The examples of a text, as a shell reads them: a backslash at the end of a line joins it with the next one.
     fn examples(help: &str) -> Vec<String> {
         let joined = help.replace("\\\n", " ");
         let lines = joined.lines().skip_while(|line| *line != "Examples:").skip(1);

@@ -184,7 +184,7 @@ fn through(name: &Path, written: std::io::Result<()>) -> Result<Written, Failure
     }
 }
 
-/// Whether something has the name that is not a file and is not replaced: a pipe, or a device that takes bytes one after the other.
+/// Whether something has the name that is not a file and is not replaced: a pipe, or a device that accepts bytes one after the other.
 fn is_stream(name: &Path) -> bool {
     let kind = std::fs::metadata(name).map(|metadata| metadata.file_type());
     kind.is_ok_and(|kind| kind.is_fifo() || kind.is_char_device())

@@ -20,7 +20,7 @@ use crate::talk::{Report, Talk};
 
 /// The number of documents that are read by default.
 const SAMPLE: u32 = 1_000;
-/// More fields are rejected: their names would take the memory.
+/// More fields are rejected: their names would use up the memory.
 const FIELDS_MAX: usize = 10_000;
 /// Deeper documents are not looked into.
 const DEPTH_MAX: usize = 32;
@@ -236,7 +236,7 @@ fn show(arguments: &Arguments, schema: &Schema) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name of a type, as `$type` takes it.
+/// The name of a type, as `$type` accepts it.
 fn type_name(of: ElementType) -> &'static str {
     match of {
         ElementType::Double => "double",

@@ -169,7 +169,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
 /// Ends the process as a kill does, with a status. RocksDB is in C++, whose objects must not be destroyed while other threads use
 /// them, which an ordinary exit would do.
 pub(crate) fn exit_at_once(status: Exit) -> ! {
-    // SAFETY: the call takes a number, and does not return.
+    // SAFETY: the call gets a number, and does not return.
     unsafe { libc::_exit(status as libc::c_int) }
 }
 

@@ -20,7 +20,7 @@ extern "C" fn look() {
     for (descriptor, is_closed) in
         [(libc::STDIN_FILENO, &INPUT_CLOSED), (libc::STDOUT_FILENO, &OUTPUT_CLOSED)]
     {
-        // SAFETY: the call takes two numbers, and fails for a descriptor that is not open.
+        // SAFETY: the call gets two numbers, and fails for a descriptor that is not open.
         let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
         is_closed.store(flags == -1, Ordering::Relaxed);
     }

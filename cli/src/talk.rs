@@ -148,7 +148,7 @@ pub(crate) fn warn(line: &str) {
     write_line(&mut std::io::stderr(), &format!("cairn: {line}"));
 }
 
-/// Prints a line for people, mostly to standard error. There is no other place to tell an error of it, so errors are left alone.
+/// Prints a line for people, mostly to standard error. There is no other place to report an error of it, so errors are left alone.
 pub(crate) fn write_line(to: &mut dyn Write, line: &str) {
     let _ = writeln!(to, "{}", plain(line));
 }

@@ -1,7 +1,7 @@
 //! Numbers that go on unchanged when a program moves from CairnDB to a MongoDB cluster.
 //!
 //! CairnDB has sequences and auto-increment fields; MongoDB has neither. `cairn migrate` makes each sequence a
-//! document of a collection of counters, and this crate takes numbers from both by the same calls: [`Numbers`] for
+//! document of a collection of counters, and this crate draws numbers from both by the same calls: [`Numbers`] for
 //! databases, [`Numbered`] for collections. A program names the crate that it calls `store` by a Cargo feature, and its code
 //! is the same:
 //!

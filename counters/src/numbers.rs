@@ -9,7 +9,7 @@ use crate::results::{InsertedMany, InsertedOne};
 
 /// A database whose sequences give numbers.
 pub trait Numbers {
-    /// Takes the next value of a sequence. No other call gets the same, in whatever process.
+    /// Draws the next value of a sequence. No other call gets the same, in whatever process.
     ///
     /// Fails with -324 if there is no such sequence, and with -325 if no value is left.
     ///
@@ -30,7 +30,7 @@ pub trait Numbers {
     /// ```
     fn next_value(&self, sequence: &str) -> Result<i64>;
 
-    /// Takes the next `count` values, or fewer if the block of this process has fewer left, and at least one.
+    /// Draws the next `count` values, or fewer if the block of this process has fewer left, and at least one.
     ///
     /// Fails with -6 for a count of 0, else as [`next_value`](Self::next_value).
     ///

@@ -1,8 +1,8 @@
-//! The end of records, format by format. A boundary is told the bytes of a stream piece by piece and remembers what
+//! The end of records, format by format. A boundary gets the bytes of a stream piece by piece and remembers what
 //! it is within: a text, a bracket, a quoted cell, the rest of a length.
 //!
-//! What a record says is not looked at, so a record that is wrong ends where a right one would. Only what tells
-//! records apart can be so wrong that nothing after it can be read: a length that no document has.
+//! The content of a record is not looked at, so a record that is wrong ends where a right one would. Only what separates
+//! records can be so wrong that nothing after it can be read: a length that no document has.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use index::validate::DOCUMENT_BYTES_MAX;
@@ -188,7 +188,7 @@ impl JsonScan {
         bytes.len()
     }
 
-    /// Goes on within a text. Returns how many bytes that took.
+    /// Goes on within a text. Returns how many bytes that used.
     fn text(&mut self, bytes: &[u8]) -> usize {
         let Some(at) = memchr2(b'"', b'\\', bytes) else { return bytes.len() };
         self.within = if bytes.get(at) == Some(&b'"') { Within::Value } else { Within::Escape };
@@ -217,7 +217,7 @@ impl JsonScan {
     fn finish(&self) -> Option<Problem> {
         match self.within {
             Within::Value | Within::Text | Within::Escape => Some(Problem::Unfinished),
-            // The token is wrong anyway, and is told before the array is.
+            // The token is wrong anyway, and is reported before the array is.
             Within::Token => None,
             Within::Nothing => (self.array == Array::Open).then_some(Problem::OpenArray),
         }
@@ -236,7 +236,7 @@ pub(crate) fn json_end(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Quotes and line ends of a table, by the reader that takes its cells apart later.
+/// Quotes and line ends of a table, by the reader that splits its cells later.
 pub(crate) struct TableScan {
     reader: Box<Reader>,
     cells: Box<[u8]>,
@@ -251,7 +251,7 @@ impl TableScan {
 
     fn step(&mut self, bytes: &[u8]) -> Step {
         let mut taken = 0;
-        // The reader must never be given nothing: it would take that for the end of the stream.
+        // The reader must never be given nothing: it would mistake that for the end of the stream.
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let (result, read, _, _) = self.reader.read_record(rest, &mut self.cells, &mut self.ends);
             taken += read;

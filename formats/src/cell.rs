@@ -420,7 +420,7 @@ mod tests {
         }
     }
 
-    /// An empty cell was 0, and so was a lone sign or point: the parser of `bson` takes them.
+    /// An empty cell was 0, and so was a lone sign or point: the parser of `bson` accepts them.
     #[test]
     fn a_number_has_a_digit() {
         let numbers = ["int32", "int64", "double", "decimal"];

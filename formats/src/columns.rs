@@ -296,7 +296,7 @@ fn split_type(full: &str) -> Option<(&str, &str, Option<&str>)> {
     })
 }
 
-/// Takes the type off a name: `at.date(%d.%m.%Y)`.
+/// Removes the type from a name: `at.date(%d.%m.%Y)`.
 fn typed_name(full: &str) -> Result<(&str, CellType), Refusal> {
     let found = split_type(full);
     let Some((name, word, argument)) = found else {

@@ -108,7 +108,7 @@ impl State<'_> {
         Some(State { out: self.out, limit: self.limit, levels, large: self.large })
     }
 
-    /// A small text may represent a large document: an array of ones takes six times its text.
+    /// A small text may represent a large document: an array of ones needs six times its text.
     fn check<E: Error>(&self) -> Result<(), E> {
         if self.out.len() > self.limit {
             return Err(E::custom("the document is larger than 16 MiB"));
@@ -528,7 +528,7 @@ mod tests {
         assert_eq!(RawDocument::from_bytes(&out).unwrap().iter().count(), 2);
     }
 
-    /// The parse errors of Extended JSON that the BSON corpus lists, and what the parser of `bson` took for 0, 1 and -32.4.
+    /// The parse errors of Extended JSON that the BSON corpus lists, and what the parser of `bson` read as 0, 1 and -32.4.
     #[test]
     fn values_that_are_none_are_refused() {
         for text in [

@@ -47,7 +47,7 @@ impl Parser {
         self
     }
 
-    /// The same parser, which takes `{"$regex": "…", "$options": "…"}` for a regular expression, as version 1 of Extended JSON
+    /// The same parser, which reads `{"$regex": "…", "$options": "…"}` as a regular expression, as version 1 of Extended JSON
     /// has it. In a filter it is an operator.
     #[must_use]
     pub fn with_old_patterns(mut self) -> Self {

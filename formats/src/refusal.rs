@@ -7,7 +7,7 @@ pub enum Fault {
     NotParsed,
     /// A value is not of the type that its column has.
     WrongType,
-    /// The document is well-formed and larger or deeper than a store takes.
+    /// The document is well-formed and larger or deeper than a store accepts.
     OverLimit,
 }
 

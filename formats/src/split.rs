@@ -342,7 +342,7 @@ mod tests {
     /// Line, number, offset, end, content and problem.
     type Told = (u64, u64, u64, u64, Vec<u8>, Option<Problem>);
 
-    /// The records as a reader is told of them.
+    /// The records as a reader gets them.
     fn records(input: impl Read, format: FileFormat) -> Vec<Told> {
         let mut splitter = Splitter::new(input, format);
         let mut all = Vec::new();

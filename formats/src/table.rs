@@ -8,7 +8,7 @@ use memchr::memchr;
 use crate::columns::Columns;
 use crate::refusal::Refusal;
 
-/// Takes rows apart.
+/// Splits rows into cells.
 pub(crate) struct Rows {
     reader: Reader,
     delimiter: u8,
@@ -45,7 +45,7 @@ impl Rows {
                     return Some(cells);
                 }
                 ReadRecordResult::OutputEndsFull => self.ends.resize(self.ends.len() * 2, 0),
-                // The line feed that the splitter took off; if it ends nothing, a quote is open.
+                // The line feed that the splitter removed; if it ends nothing, a quote is open.
                 ReadRecordResult::InputEmpty if !is_ended => {
                     is_ended = true;
                     input = b"\n";

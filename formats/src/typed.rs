@@ -196,7 +196,7 @@ pub(crate) fn uuid(text: &str) -> Option<[u8; 16]> {
     bytes.try_into().ok().filter(|_| hyphens == [8, 13, 18, 23])
 }
 
-/// A double as Extended JSON names it. Rust's own names for infinity are not taken.
+/// A double as Extended JSON names it. Rust's own names for infinity are not accepted.
 fn double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),

@@ -100,7 +100,7 @@ impl EntryDocuments {
     }
 
     /// Replaces `document` by the document of an entry. Returns `false`, with an empty `document`, if the entry cannot
-    /// tell it.
+    /// provide it.
     ///
     /// # Errors
     /// If the bytes are not an entry of the index.
@@ -244,7 +244,7 @@ mod tests {
     use crate::extract::{ExtractedKeys, extract};
     use crate::spec::SpecOptions;
 
-    /// The document that the entry of `stored` in an index on `keys` tells.
+    /// The document that the entry of `stored` in an index on `keys` provides.
     fn told(keys: &Document, stored: &RawDocument, wanted: &[usize], has_id: bool) -> Option<RawDocumentBuf> {
         let keys = RawDocumentBuf::try_from(keys).unwrap();
         let spec = IndexSpec::parse(&keys, SpecOptions::default()).unwrap();

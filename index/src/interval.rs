@@ -81,7 +81,7 @@ impl Interval {
         let class = order::type_class(value.as_raw_bson_ref());
         // MongoDB compares within the class of the operand (type bracketing), except that `MinKey` and
         // `MaxKey` compare with every value. NaN is the lowest number: without its own case `$gte: NaN` would
-        // take in all numbers.
+        // include all numbers.
         let upper = if class == TypeClass::MinKey {
             Cut::after(RawBson::MaxKey)
         } else if is_nan(&value) {

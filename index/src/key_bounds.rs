@@ -72,7 +72,7 @@ impl KeyBounds {
         Self::of(spec, &[])
     }
 
-    /// The number of bytes that the fields take at the front of a key, and whether their values lie within the bounds. Returns
+    /// The number of bytes that the fields occupy at the front of a key, and whether their values lie within the bounds. Returns
     /// `None` if the bytes are not a key of the index.
     pub fn check(&self, key: &[u8]) -> Option<(usize, KeyVerdict)> {
         let mut length = 0;

@@ -1,6 +1,6 @@
 //! Dotted paths: the only definition of how `"a.b.0"` walks a document.
 //!
-//! There are two walks. [`leaves`], for filters and sorts, goes through arrays; [`value_at`] takes fields of
+//! There are two walks. [`leaves`], for filters and sorts, goes through arrays; [`value_at`] reads fields of
 //! objects only. `extract` has a third walk for index keys, which agrees with the first. Updates and
 //! aggregation have rules of their own and build on the components.
 //!

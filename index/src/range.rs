@@ -240,7 +240,7 @@ fn field_points(set: &Intervals, long_keys: LongKeys, direction: Direction) -> F
     FieldPoints { values, exactness }
 }
 
-/// The ranges of one field's own key bytes that a set of values takes, in ascending order of the bytes, and whether they hold
+/// The ranges of one field's own key bytes that a set of values occupies, in ascending order of the bytes, and whether they hold
 /// the keys of other values too.
 pub(crate) struct FieldPieces {
     pub(crate) pieces: Vec<KeyRange>,

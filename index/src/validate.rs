@@ -257,7 +257,7 @@ enum Plain<'a> {
     Container { inside: usize, behind: &'a [u8] },
 }
 
-/// Reads the first element of a level. `None` may mean a fault, but no time is spent here on telling which:
+/// Reads the first element of a level. `None` may mean a fault, but no time is spent here on finding out which:
 /// [`Cursor::element`] does.
 #[expect(
     clippy::inline_always,

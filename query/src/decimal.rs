@@ -256,7 +256,7 @@ pub(crate) fn remainder(left: Decimal128, right: Decimal128) -> Decimal128 {
                 let Some(divisor) = unit.and_then(|unit| divisor.checked_mul(unit)) else { return left };
                 return finish(negative, Limbs { high: 0, low: dividend % divisor }, a_exponent);
             }
-            // The dividend may have thousands of zeros, so its remainder is taken digit by digit, as in long
+            // The dividend may have thousands of zeros, so its remainder is computed digit by digit, as in long
             // division by hand. With a divisor of at most 34 digits, ten times a remainder fits into 128 bits.
             let mut left_over = dividend % divisor;
             for _ in b_exponent..a_exponent {
@@ -384,7 +384,7 @@ fn sticky(number: u128, is_inexact: bool) -> u128 {
 /// The first 35 digits of a quotient, and how many of them belong to the fraction. The divisor is not zero.
 fn long_division(dividend: u128, divisor: u128) -> (u128, i32) {
     // One digit more than a decimal holds, so that the rounding sees the digit after the last; whether any
-    // follow is told by `sticky`.
+    // follow is in `sticky`.
     let (mut quotient, mut left_over) = (dividend / divisor, dividend % divisor);
     let mut steps = 0;
     while left_over != 0 && quotient < LIMB {
@@ -455,7 +455,7 @@ fn add_finite(larger: Finite, smaller: Finite) -> Decimal128 {
 /// Rounds a number to what a decimal128 holds.
 fn finish(negative: bool, number: Limbs, exponent: i32) -> Decimal128 {
     let too_long = number.digits().saturating_sub(DIGITS_MAX);
-    // Digits are dropped for two reasons, and rounded once: a second rounding could take the result of the first for
+    // Digits are dropped for two reasons, and rounded once: a second rounding could mistake the result of the first for
     // an exact half.
     let too_small = u32::try_from(EXPONENT_MIN.saturating_sub(exponent)).unwrap_or(0);
     let drop = too_long.max(too_small);

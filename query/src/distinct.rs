@@ -95,7 +95,7 @@ impl Distinct {
     /// # Errors
     /// [`Error::TooLarge`] if all values together no longer fit into one document.
     pub fn add(&mut self, document: &RawDocument) -> Result<(), Error> {
-        // An array at the end of the path is met as one value. Its elements are taken here, one level deep.
+        // An array at the end of the path is met as one value. Its elements are visited here, one level deep.
         let mut visit = |value: Option<RawBsonRef<'_>>| match value.and_then(RawBsonRef::as_array) {
             Some(array) => elements(array).for_each(|element| self.seen.add(element)),
             None => value.into_iter().for_each(|value| self.seen.add(value)),

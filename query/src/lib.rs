@@ -25,7 +25,7 @@
 //! # Ok::<(), cairndb_query::error::Error>(())
 //! ```
 //!
-//! What is wrong with an argument is told by an error with MongoDB's number (`code()`), the operator and the path.
+//! An error says what is wrong with an argument: it has MongoDB's number (`code()`), the operator and the path.
 //!
 //! This crate is not a database. It does no input or output, and knows neither collections nor storage: of indexes it
 //! knows their definitions, and from them which keys a plan would read.

@@ -1,6 +1,6 @@
 //! Percentiles of numbers: where one lies among sorted numbers, and an approximation that holds few of them.
 //!
-//! Which operators ask for percentiles, and of what, is told elsewhere. A share is from 0 to 1. Numbers are doubles, and
+//! The operators that ask for percentiles, and their inputs, are described elsewhere. A share is from 0 to 1. Numbers are doubles, and
 //! none of them is NaN: a NaN has no place among sorted numbers, and counts for nothing. The approximation is a t-digest:
 //! it knows the extremes well, and the middle by means of ever more numbers.
 
@@ -232,7 +232,7 @@ impl Numbers {
 
     /// The bytes that are held.
     pub(crate) fn bytes(&self) -> usize {
-        // The capacity, because that is what the list takes.
+        // The capacity, because that is the memory the list uses.
         let means = self.digest.as_ref().map_or(0, |digest| digest.centroids().len());
         self.loose.capacity() * size_of::<f64>() + means * size_of::<Centroid>()
     }
@@ -283,7 +283,7 @@ impl Numbers {
         saved.push(bytes_of(digest.centroids().iter().flat_map(|mean| [mean.mean(), mean.weight()])));
     }
 
-    /// Takes the numbers that were saved in place of none. Returns `None` if the values are none of numbers.
+    /// Reads the numbers that were saved in place of none. Returns `None` if the values are none of numbers.
     pub(crate) fn restore(&mut self, saved: &mut dyn Iterator<Item = RawBsonRef<'_>>) -> Option<()> {
         // No more than documents can add up to, so that more can be added.
         let mut count = || saved.next()?.as_i64().filter(|count| (0..1 << 60).contains(count));
@@ -352,7 +352,7 @@ impl Means {
         Self { points, count }
     }
 
-    /// The number at a position, as far as the means tell it: between two of them lies a line.
+    /// The number at a position, as far as the means show it: between two of them lies a line.
     fn at_rank(&self, rank: usize) -> Option<f64> {
         let rank = as_double(rank);
         // Of points at one place the extremes hold: the first of all, and the last.

@@ -85,7 +85,7 @@ pub(crate) fn describe(value: RawBsonRef<'_>) -> String {
 
 /// The bytes that a value needs: exact for types that can be large, and an upper bound for scalars.
 pub(crate) fn content_bytes(value: RawBsonRef<'_>) -> usize {
-    /// More than any scalar, type and length take.
+    /// More than any scalar, type and length need.
     const FRAME: usize = 24;
     let content = match value {
         RawBsonRef::String(text) | RawBsonRef::Symbol(text) | RawBsonRef::JavaScriptCode(text) => text.len(),

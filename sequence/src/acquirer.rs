@@ -73,7 +73,7 @@ impl Default for Acquirer {
 }
 
 impl Drop for Acquirer {
-    /// Gives back the values that were not taken, where they can still be handed out; the rest is listed as
+    /// Gives back the values that were not drawn, where they can still be handed out; the rest is listed as
     /// lost.
     fn drop(&mut self) {
         // A forked child must not touch them: the values belong to its parent, and a lock may be held by a

@@ -1,11 +1,11 @@
 //! A block: a run of values that one acquirer hands out, and the atomic position in it.
 //!
-//! Taking values is one `fetch_add`: every thread gets the values between the position it found and the one
+//! Drawing values is one `fetch_add`: every thread gets the values between the position it found and the one
 //! it left. Skipping and closing are single operations on the same word. So each value is either handed out
 //! once, or skipped and reported once as lost.
 //!
-//! The orderings serve the safe watermark. A writer registers its position and then takes a value. The take
-//! is a Release, and a reader of the position uses Acquire: a reader that sees the value taken also sees the
+//! The orderings serve the safe watermark. A writer registers its position and then draws a value. The draw
+//! is a Release, and a reader of the position uses Acquire: a reader that sees the value drawn also sees the
 //! registration.
 
 use std::fmt;
@@ -29,7 +29,7 @@ pub(crate) struct Block {
     origin: Origin,
     /// The receipt of the write that made the block's reserve.
     receipt: u64,
-    /// The number of taken values at which the next reserve is requested. [`CLOSED`] means never.
+    /// The number of drawn values at which the next reserve is requested. [`CLOSED`] means never.
     low_at: u64,
     provider: Option<Arc<dyn Provider>>,
     taken: CachePadded<AtomicU64>,
@@ -46,14 +46,14 @@ pub(crate) struct SequencePosition {
 /// The origin of a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
-    /// The sequence's progress before the block was taken.
+    /// The sequence's progress before the block was acquired.
     pub(crate) progress: Progress,
     /// The number of times that the sequence had started over once the block was drawn.
     pub(crate) cycled_count: i32,
 }
 
 impl Block {
-    /// A block of which no value is taken.
+    /// A block of which no value is drawn.
     pub(crate) fn new(run: Run, start: SequencePosition, origin: Origin, receipt: u64) -> Self {
         assert!(run.count() < CLOSED, "a block is shorter than the position of a closed one");
         let taken = CachePadded::new(AtomicU64::new(0));
@@ -65,13 +65,13 @@ impl Block {
         Self { low_at: self.run.count().div_ceil(2), provider: Some(provider), ..self }
     }
 
-    /// An equal block that is open, with its first `taken` values taken.
+    /// An equal block that is open, with its first `taken` values drawn.
     pub(crate) fn reopened(&self, taken: u64) -> Self {
         let taken = CachePadded::new(AtomicU64::new(taken));
         Self { provider: self.provider.clone(), taken, ..*self }
     }
 
-    /// Takes up to `count` values. Returns `None` if no value is left.
+    /// Draws up to `count` values. Returns `None` if no value is left.
     #[inline]
     pub(crate) fn take(&self, count: u64) -> Option<Run> {
         // No attempt moves the position further than the block is long, so that it never overflows.
@@ -93,7 +93,7 @@ impl Block {
         Some(self.run.slice(from, from + count))
     }
 
-    /// Takes one value. Returns `None` if no value is left.
+    /// Draws one value. Returns `None` if no value is left.
     #[inline]
     pub(crate) fn take_one(&self) -> Option<i64> {
         // The load and the orderings are those of `take`.
@@ -124,7 +124,7 @@ impl Block {
         self.run.slice(from, target)
     }
 
-    /// Ends the block. Returns the values that were not taken.
+    /// Ends the block. Returns the values that were not drawn.
     pub(crate) fn close(&self) -> Run {
         // A swap: of two threads that close, only one gets the rest. Later takers find the position beyond
         // the end.
@@ -132,12 +132,12 @@ impl Block {
         self.run.slice(from, self.run.count())
     }
 
-    /// The values that are not taken yet. Without a closed block or a lock, some may be taken at once.
+    /// The values that are not drawn yet. Without a closed block or a lock, some may be drawn at once.
     pub(crate) fn rest(&self) -> Run {
         self.run.slice(self.taken.load(Ordering::Acquire), self.run.count())
     }
 
-    /// The last value that was taken or skipped, or the value before the block. Returns `None` if there is
+    /// The last value that was drawn or skipped, or the value before the block. Returns `None` if there is
     /// neither.
     pub(crate) fn last_taken(&self) -> Option<i64> {
         self.position()?.before
@@ -147,8 +147,8 @@ impl Block {
     /// was closed, before its end.
     #[inline]
     pub(crate) fn position(&self) -> Option<SequencePosition> {
-        // Acquire pairs with the Release of a take: see the header. With Relaxed the watermark could pass a
-        // value that is taken and not committed, because its writer's registration is not visible yet.
+        // Acquire pairs with the Release of a draw: see the header. With Relaxed the watermark could pass a
+        // value that is drawn and not committed, because its writer's registration is not visible yet.
         let taken = self.taken.load(Ordering::Acquire);
         (taken < CLOSED).then(|| self.position_after(taken.min(self.run.count())))
     }
@@ -159,7 +159,7 @@ impl Block {
         SequencePosition { ordinal: self.start.ordinal + taken, before }
     }
 
-    /// The term after the last one that was taken or skipped. It may lie beyond the block, and beyond 64
+    /// The term after the last one that was drawn or skipped. It may lie beyond the block, and beyond 64
     /// bits.
     pub(crate) fn following(&self) -> i128 {
         let taken = self.taken.load(Ordering::Acquire).min(self.run.count());
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// After how many values the next reserve was asked for, when so many are taken at once.
+    /// After how many values the next reserve was asked for, when that number is drawn at once.
     fn asked_after(count: u64) -> u64 {
         let asked = Arc::new(Asked::default());
         let block = block().asking(asked.clone());

@@ -59,7 +59,7 @@ pub enum SequenceError {
     OptionType {
         /// The option.
         option: &'static str,
-        /// The types that it takes.
+        /// The types that it accepts.
         expected: &'static str,
         /// The type that was given.
         found: String,

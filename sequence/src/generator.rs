@@ -1,6 +1,6 @@
 //! Generating `ObjectId`s: unique, ascending, without a lock.
 //!
-//! One 64-bit atomic holds seconds (40 bits) and counter (24 bits) of the newest id; a new id takes
+//! One 64-bit atomic holds seconds (40 bits) and counter (24 bits) of the newest id; a new id is
 //! `max(newest + 1, now)`. So the ids of one generator strictly ascend in all threads, also while the clock
 //! stands still or steps back, and a second that runs out of its 2^24 counters borrows from the next one.
 //! A second atomic holds the maker's five bytes together with the fork generation they were made for, so that

@@ -1,8 +1,8 @@
 //! Writes under way: which values of a sequence may still become visible.
 //!
-//! A writer registers the position of the next value before it takes one, and unregisters when its document
+//! A writer registers the position of the next value before it draws one, and unregisters when its document
 //! is committed or given up. The watermark reads the next position first and the registered positions
-//! afterwards, and so misses no writer: a value that was taken before the first reading was taken after its
+//! afterwards, and so misses no writer: a value that was drawn before the first reading was drawn after its
 //! writer had registered.
 
 use crossbeam::utils::CachePadded;
@@ -119,8 +119,8 @@ impl WriterSlot {
         if self.word.load(Ordering::Acquire) != FREE {
             return false;
         }
-        // A reader that finds the slot claimed passes over it. That is right: this writer has taken no value
-        // yet, so the next position, which the reader read earlier, covers whatever it will take.
+        // A reader that finds the slot claimed passes over it. That is right: this writer has drawn no value
+        // yet, so the next position, which the reader read earlier, covers whatever it will draw.
         self.word.store(CLAIMED, Ordering::Relaxed);
         // Release: a reader that sees this value also sees the claim above, so it cannot find the earlier
         // writer's word unchanged. With Relaxed it could join that word with this value.

@@ -1,8 +1,8 @@
 //! Positions of a log that many writers append to, and up to where the log has no hole.
 //!
-//! A writer registers at the highest position that was given, and then takes its own, which is higher. It unregisters when what it
+//! A writer registers at the highest position that was given, and then gets its own, which is higher. It unregisters when what it
 //! appended can be read. The watermark reads the highest position first and the registrations afterwards, and so misses no writer:
-//! one whose position is not above the first reading had registered before it took it.
+//! one whose position is not above the first reading had registered before it got it.
 
 use crossbeam::utils::CachePadded;
 
@@ -45,14 +45,14 @@ impl Positions {
         self.last.load(Ordering::Acquire)
     }
 
-    /// Registers a writer that is about to take a position.
+    /// Registers a writer that is about to get a position.
     pub fn register(&self) -> Appending<'_> {
         let floor = self.last();
         let own = &**self.slots.get_or_default();
         // The writer before may have been unregistered by another thread. Acquire pairs with that thread's Release.
         let slot = (own.0.load(Ordering::Acquire) == FREE).then_some(own);
         match slot {
-            // Seen by each reader that sees a position which is taken after this: taking one releases, and reading `last` acquires.
+            // Seen by each reader that sees a position which is given after this: giving one releases, and reading `last` acquires.
             Some(slot) => slot.0.store(floor, Ordering::Release),
             None => self.overflow.lock().push(floor),
         }

@@ -13,7 +13,7 @@ use crate::sync::{Mutex, PerThread, RefCell};
 #[derive(Default)]
 pub struct Slot {
     block: Arc<ArcSwapOption<Block>>,
-    /// A block whose reserve may not be on stable storage yet. No thread takes from it before
+    /// A block whose reserve may not be on stable storage yet. No thread draws from it before
     /// [`show`](Self::show).
     unsynced: Mutex<Option<Arc<Block>>>,
     /// The block that each thread saw here last. Checking whether it is still current writes no shared
@@ -25,13 +25,13 @@ pub struct Slot {
 type Seen = Cache<Arc<ArcSwapOption<Block>>, Option<Arc<Block>>>;
 
 impl Slot {
-    /// Takes one value without a lock. Returns `None` if the block has no value left.
+    /// Draws one value without a lock. Returns `None` if the block has no value left.
     #[inline]
     pub fn take_one(&self) -> Option<i64> {
         self.block.load().as_ref()?.take_one()
     }
 
-    /// Takes up to `count` values, with the receipt of their reserve. Returns `None` if the block has no
+    /// Draws up to `count` values, with the receipt of their reserve. Returns `None` if the block has no
     /// value left.
     #[inline]
     pub(crate) fn take(&self, count: u64) -> Option<(Run, u64)> {
@@ -46,7 +46,7 @@ impl Slot {
         self.block.load().as_ref()?.position()
     }
 
-    /// Passes the position of the next value to `show`, and takes one value afterwards. Returns the result of
+    /// Passes the position of the next value to `show`, and draws one value afterwards. Returns the result of
     /// `show` and the value, or `None` if there is no open block.
     #[inline]
     pub(crate) fn position_then_take<R>(
@@ -56,7 +56,7 @@ impl Slot {
         let mut seen = self.seen.get_or_default().borrow_mut();
         let seen = seen.get_or_insert_with(|| Cache::new(Arc::clone(&self.block)));
         let block = seen.load().as_ref()?;
-        // Register first, take second. The other way round, the watermark could pass the value in between.
+        // Register first, draw second. The other way round, the watermark could pass the value in between.
         let shown = show(block.position()?);
         Some((shown, block.take_one()))
     }
@@ -72,15 +72,15 @@ impl Slot {
         self.unsynced.lock().clone()
     }
 
-    /// Puts in a block that no thread takes from yet.
+    /// Puts in a block that no thread draws from yet.
     pub(crate) fn put(&self, block: Block) {
-        // The old block goes first: takers must find it gone and wait for the lock, not take beside the new
+        // The old block goes first: takers must find it gone and wait for the lock, not draw beside the new
         // one.
         self.block.store(None);
         *self.unsynced.lock() = Some(Arc::new(block));
     }
 
-    /// Lets all threads take from the block, once its reserve is on stable storage.
+    /// Lets all threads draw from the block, once its reserve is on stable storage.
     pub(crate) fn show(&self) {
         if let Some(block) = self.unsynced.lock().take() {
             self.block.store(Some(block));

@@ -1,4 +1,4 @@
-//! The state of a sequence, and every step it can take, as pure arithmetic.
+//! The state of a sequence, and every step it can make, as pure arithmetic.
 //!
 //! A step returns the new state; the caller makes it durable first and shows it afterwards. All sums are in
 //! 128 bits, so neither end of the 64-bit integers needs care. The invariants that must survive edits: no
@@ -32,7 +32,7 @@ pub struct State {
     cycled_count: i32,
 }
 
-/// The part of a state that changes as values are taken. Each reserve writes it.
+/// The part of a state that changes as values are drawn. Each reserve writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The end of the durable reserve; while `initial`, the value to start with.
@@ -40,7 +40,7 @@ pub struct Mark {
     /// The first value that a crash would lose, up to the end of the reserve. `None` if a crash loses no
     /// value.
     pub open_from: Option<i64>,
-    /// Whether no value was taken yet.
+    /// Whether no value was drawn yet.
     pub initial: bool,
     /// The number of times that the sequence has started over.
     pub cycled_count: i32,
@@ -50,7 +50,7 @@ pub struct Mark {
     pub lost: u64,
     /// The number of the next ledger entry.
     pub next_gap: u64,
-    /// Whether no value was taken after this mark was written, because the database was closed in order.
+    /// Whether no value was drawn after this mark was written, because the database was closed in order.
     pub clean: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Sizes {
 }
 
 impl Progress {
-    /// The progress after `used`, which was taken after the sequence had started over `cycled_count` times.
+    /// The progress after `used`, which was drawn after the sequence had started over `cycled_count` times.
     pub(crate) fn at(used: i64, cycled_count: i32) -> Self {
         Self { used, initial: false, cycled_count }
     }
@@ -158,12 +158,12 @@ impl State {
         self.current_value
     }
 
-    /// The last value handed to an acquirer. Returns `None` if no value was taken yet.
+    /// The last value handed to an acquirer. Returns `None` if no value was drawn yet.
     pub fn used(&self) -> Option<i64> {
         (!self.initial).then_some(self.used)
     }
 
-    /// Whether no value was taken yet.
+    /// Whether no value was drawn yet.
     pub fn is_initial(&self) -> bool {
         self.initial
     }
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// The sizes that the attributes declare. A gapless sequence takes and reserves single values.
+    /// The sizes that the attributes declare. A gapless sequence draws and reserves single values.
     pub fn sizes(&self) -> Sizes {
         match self.attributes.contract() {
             Contract::Fast | Contract::Ordered => {
@@ -213,7 +213,7 @@ impl State {
         }
     }
 
-    /// Takes the next block, and extends the reserve if it does not cover the block.
+    /// Reserves the next block, and extends the reserve if it does not cover the block.
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`] when no value is left and the sequence is not cycled.
@@ -382,7 +382,7 @@ impl State {
         Progress { used: self.used, initial: self.initial, cycled_count: self.cycled_count }
     }
 
-    /// Takes back the last values, which an acquirer held and no caller took. `to` is the progress before
+    /// Returns to the sequence the last values, which an acquirer held and no caller drew. `to` is the progress before
     /// them.
     #[must_use]
     pub fn returned(&self, to: Progress) -> Self {

@@ -64,7 +64,7 @@ pub trait Store {
 /// Makes the next reserve of a sequence before it is needed, so that no taker waits for it.
 pub trait Provider: Send + Sync {
     /// Called when half of the last block of a reserve is used. Must arrange that another thread soon calls
-    /// [`Sequence::reserve_ahead`](crate::allocator::Sequence::reserve_ahead). The caller is taking a value,
+    /// [`Sequence::reserve_ahead`](crate::allocator::Sequence::reserve_ahead). The caller is drawing a value,
     /// so this must not block.
     fn provide(&self);
 }
@@ -118,7 +118,7 @@ pub struct Change<'a> {
 /// Values that are lost, and why: an entry of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The lost values. After a crash, all values that may be lost: some of them may have been taken.
+    /// The lost values. After a crash, all values that may be lost: some of them may have been drawn.
     pub run: Run,
     /// The reason why they are lost.
     pub cause: Cause,
@@ -139,7 +139,7 @@ pub enum Cause {
     Conflict,
     /// An acquirer with blocks of its own was closed.
     AcquirerClosed,
-    /// The transaction that took them was aborted.
+    /// The transaction that drew them was aborted.
     Aborted,
 }
 

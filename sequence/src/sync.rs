@@ -22,7 +22,7 @@ pub(crate) use thread_local::ThreadLocal as PerThread;
 #[cfg(not(feature = "shuttle"))]
 const YIELDS: usize = 64;
 
-/// Tries to take a lock that is held for microseconds, which is less than it takes to put a thread to sleep and wake it. With
+/// Tries to take a lock that is held for microseconds, which is less than the time needed to put a thread to sleep and wake it. With
 /// an immediate sleep, every commit of a busy ordered sequence would pay for both. Returns `false` if it is held for longer.
 #[cfg(not(feature = "shuttle"))]
 #[inline]

@@ -176,7 +176,7 @@ mod tests {
         State::new(Attributes::create(options).unwrap())
     }
 
-    /// The state after `count` values were taken one by one.
+    /// The state after `count` values were drawn one by one.
     fn taken(options: &Options, count: usize) -> State {
         (0..count).fold(new(options), |state, _| state.acquire(Sizes { acquire: 1, cache: 1 }).unwrap().state)
     }

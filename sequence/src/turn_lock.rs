@@ -1,7 +1,7 @@
 //! The lock of a sequence's turns: a flag and a condition variable, so that a turn may end in another thread than it began in.
 //!
-//! Who finds the flag free takes it by one atomic operation, and who waits lets others run for a while before it sleeps.
-//! Those who come and take the flag before one that was woken would keep it waiting for ever, so now and then the flag is
+//! A thread that finds the flag free sets it by one atomic operation, and one that waits lets others run for a while before it sleeps.
+//! Those that come and set the flag before one that was woken would keep it waiting for ever, so now and then the flag is
 //! handed over: it is never free in between.
 
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ impl TurnLock {
         is_taken
     }
 
-    /// Ends a turn. The thread that took it may be another one.
+    /// Ends a turn. The thread that got it may be another one.
     #[inline]
     pub(crate) fn give_back(&self) {
         if self.state.compare_exchange(TAKEN, FREE, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     impl Room {
-        /// Takes the turn, if that is possible with the patience, and gives it back.
+        /// Gets the turn, if that is possible with the patience, and gives it back.
         fn visit(&self, patience: Option<Duration>, yields: bool) {
             let Some(turn) =
                 patience.map_or_else(|| Some(self.lock.lock()), |time| self.lock.try_lock_for(time))

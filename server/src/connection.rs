@@ -29,7 +29,7 @@ use crate::reply::Reply;
 use crate::shared::{Peer, Shared, count};
 
 /// The buffer space that a message gets for its announced length alone; the system provides memory only for
-/// bytes that arrive. Also the most that is taken of the budget before bytes arrive.
+/// bytes that arrive. Also the most that is reserved in the budget before bytes arrive.
 const ROOM_BYTES: usize = 1 << 20;
 /// The part of an answer that a client has to receive without a pause that is too long.
 const WRITE_BYTES: usize = 64 << 10;
@@ -509,7 +509,7 @@ mod tests {
     }
 
     /// The reservation of a compressed message was given back while its bytes were kept: 60 connections that
-    /// waited for memory for what was inside took 1.2 GB.
+    /// waited for memory for what was inside used 1.2 GB.
     #[tokio::test]
     async fn a_compressed_message_holds_its_memory_until_it_is_unpacked() {
         let folder = tempfile::tempdir().expect("a folder");

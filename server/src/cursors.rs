@@ -390,7 +390,7 @@ impl PinnedCursor {
 
 impl Drop for PinnedCursor {
     fn drop(&mut self) {
-        // `unpin` has taken it out. Otherwise the batch failed or was the last one, and the cursor is closed.
+        // `unpin` has removed it. Otherwise the batch failed or was the last one, and the cursor is closed.
         if self.paged.is_some() {
             self.cursors.table.lock().open.remove(&self.id);
         }
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(killed, Killed { killed: vec![staying], not_found: vec![late] });
     }
 
-    /// No batch is late, however long it takes. Its session may end meanwhile: then it fails, and does not look like the last one.
+    /// No batch is late, however long it lasts. Its session may end meanwhile: then it fails, and does not look like the last one.
     #[test]
     fn the_batch_of_a_cursor_that_a_sweep_takes_fails() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -487,7 +487,7 @@ mod tests {
     }
 
     /// A cursor that was killed while its batch was read once ended the batch like the last one: the reader
-    /// took a part of the documents for all of them.
+    /// mistook a part of the documents for all of them.
     #[test]
     fn the_batch_of_a_killed_cursor_fails() {
         let folder = tempfile::tempdir().expect("a folder");

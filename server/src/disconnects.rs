@@ -77,7 +77,7 @@ mod tests {
         !disconnected(&[(7, socket)]).is_empty()
     }
 
-    /// The end of a connection takes a moment to arrive.
+    /// The end of a connection needs a moment to arrive.
     fn becomes_disconnected(socket: &impl AsFd) {
         let start = std::time::Instant::now();
         while !is_disconnected(socket) {

@@ -13,7 +13,7 @@ pub(crate) const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// The highest number of statements in one write command.
 pub(crate) const WRITE_BATCH_LEN_MAX: i32 = 100_000;
 /// The highest number of fields of a command, without those inside of its values. No command has a tenth of it, but
-/// `currentOp` takes conditions as fields.
+/// `currentOp` accepts conditions as fields.
 pub(crate) const COMMAND_FIELDS_MAX: usize = 1_000;
 /// The number of documents in the first batch of a cursor, if the command does not say.
 pub(crate) const FIRST_BATCH_LEN: u64 = 101;
@@ -132,7 +132,7 @@ impl Budget {
     /// The kibibytes that `reserved` lacks to cover `bytes`. A single message needs no more than the whole
     /// budget, or it would wait for ever.
     fn missing(&self, reserved: &Reserved, bytes: usize) -> u32 {
-        // The holder of the overdraft asks for nothing more: it may take what it needs.
+        // The holder of the overdraft asks for nothing more: it may use what it needs.
         if reserved.overdraft.is_some() || bytes <= UNCHARGED_BYTES {
             return 0;
         }
@@ -198,7 +198,7 @@ mod tests {
         first.shrink_to(1);
         assert_eq!(budget.kibibytes.available_permits(), 99);
         drop(first);
-        // More than there is takes all there is.
+        // A request for more than there is gets all there is.
         let mut all = Reserved::nothing();
         assert_eq!(budget.grow(&mut all, 1 << 30, Duration::from_secs(10)).await, Ok(()));
         assert_eq!(budget.kibibytes.available_permits(), 0);

@@ -70,7 +70,7 @@ impl UnixSocket {
 }
 
 /// Whether no process listens on a socket. One that cannot be asked, because it is another user's or has many callers, is not
-/// taken for dead.
+/// treated as dead.
 fn is_left(path: &Path) -> bool {
     let asked = std::os::unix::net::UnixStream::connect(path);
     asked.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)

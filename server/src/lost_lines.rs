@@ -7,7 +7,7 @@ use crate::server::ServerBuilder;
 
 impl ServerBuilder {
     /// Sets the counter in which the program counts lines of its log that it could not write. The number is shown by
-    /// `serverStatus` and on the page of metrics, because a log that takes no lines cannot say so itself.
+    /// `serverStatus` and on the page of metrics, because a log that accepts no lines cannot say so itself.
     ///
     /// ```
     /// # use std::sync::Arc;

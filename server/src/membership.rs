@@ -76,7 +76,7 @@ impl ServerBuilder {
         match (&self.advertised, bound, &self.unix_socket) {
             (Some(address), _, _) => parse_member(address).map_err(Error::Setting),
             (None, Some(address), _) => Ok(address.to_string()),
-            // Drivers take a path for a host, too.
+            // Drivers accept a path as a host, too.
             (None, None, Some(path)) => Ok(path.display().to_string()),
             (None, None, None) => {
                 let message = "a replica set without an address needs one that is advertised";

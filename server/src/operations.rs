@@ -122,14 +122,14 @@ impl RunningOperation {
         table.running.get(&self.id).map(|operation| operation.cancellation.clone()).unwrap_or_default()
     }
 
-    /// The number that `currentOp` lists and `killOp` takes.
+    /// The number that `currentOp` lists and `killOp` accepts.
     pub(crate) fn id(&self) -> i64 {
         self.id
     }
 }
 
 impl Operations {
-    /// Asks a running command to end, which takes a moment. Returns `false` if no command has this number.
+    /// Asks a running command to end, which needs a moment. Returns `false` if no command has this number.
     pub(crate) fn kill(&self, id: i64) -> bool {
         self.interrupt(id, Interruption::Cancelled)
     }
@@ -160,7 +160,7 @@ impl Operations {
         }
     }
 
-    /// The commands that end with a socket, have run for `age`, and were not told to end yet.
+    /// The commands that end with a socket, have run for `age`, and were not asked to end yet.
     pub(crate) fn watched(&self, age: Duration) -> Vec<(i64, Arc<OwnedFd>)> {
         let table = self.table.lock();
         let old = table.running.iter().filter(|(_, operation)| {

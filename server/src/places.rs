@@ -70,7 +70,7 @@ enum PlaceKind {
     OfRoot,
 }
 
-/// One who waits. Dropping it takes the entry away.
+/// One who waits. Dropping it removes the entry.
 struct Waiting<'a> {
     places: &'a Places,
     holder: &'a Holder,
@@ -124,7 +124,7 @@ impl Places {
         }
     }
 
-    /// Waits until all places were given back. No more is taken then, but those who wait get theirs.
+    /// Waits until all places were given back. No more is given then, but those who wait get theirs.
     pub(crate) async fn finish(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -160,7 +160,7 @@ impl Places {
 }
 
 impl Table {
-    /// The place that a user may take now.
+    /// The place that a user may get now.
     fn kind_for(&self, holder: &Holder, turns: Option<&Turns>, is_shared: bool) -> Option<PlaceKind> {
         let held = turns.map_or(0, |turns| turns.held);
         let is_within = || held == 0 || held < SHARE * (self.free - 1);

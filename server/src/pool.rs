@@ -44,7 +44,7 @@ impl Pool {
     /// Runs a call where it may block, once there is a place for it. One that `ended` asks to end before does not run. A call
     /// that has begun runs to its end, even if its caller is cancelled.
     ///
-    /// If the runtime has other threads, the call runs in the current one and another thread takes over the
+    /// If the runtime has other threads, the call runs in the current one and another thread continues with the
     /// other connections: handing over the call and its result would mean to wait until two threads wake up.
     pub(crate) async fn run<R: Send + 'static>(
         &self,

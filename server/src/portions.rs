@@ -1,6 +1,6 @@
 //! Eviction from a full table that all users share: of the user who has most in it, the oldest entries first.
 //!
-//! So a user who fills a table takes from itself, and a user who comes late finds room. `root` may have twice as much as a
+//! So a user who fills a table loses its own entries, and a user who comes late finds room. `root` may have twice as much as a
 //! reader before it gives.
 
 use std::collections::HashMap;

@@ -13,7 +13,7 @@ use cairndb::bson::{DateTime, Document, Timestamp, doc};
 const NAME_BYTES_MAX: usize = 64;
 /// The most bytes of an address.
 const ADDRESS_BYTES_MAX: usize = 320;
-/// The election that the member has won. The same one after every start, or drivers would take the server for an outdated member.
+/// The election that the member has won. The same one after every start, or drivers would mistake the server for an outdated member.
 const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
 const TERM: i64 = 1;
 

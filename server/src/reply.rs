@@ -191,7 +191,7 @@ impl CursorBatch {
         self.is_short
     }
 
-    /// Whether the batch can take another document of `bytes` bytes. The first one always fits, if there is
+    /// Whether the batch has room for another document of `bytes` bytes. The first one always fits, if there is
     /// memory for it.
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
         if self.len > 0 && self.document_bytes + bytes > DOCUMENT_BYTES_MAX {
@@ -209,7 +209,7 @@ impl CursorBatch {
         // A whole step if the budget has one left, else just what this document needs.
         for room in [bytes.next_multiple_of(BATCH_STEP_BYTES), bytes] {
             if budget.try_grow(reserved, room) {
-                // A vector would double its room, beyond what was taken of the budget.
+                // A vector would double its room, beyond what was reserved in the budget.
                 self.bytes.reserve_exact(room.saturating_sub(self.bytes.len()));
                 return true;
             }

@@ -628,7 +628,7 @@ impl ServerBuilder {
         // for its files.
         let (asked, files) = (self.settings.connections_max, getrlimit(Resource::Nofile).current);
         self.settings.connections_max = connections_within(files, asked);
-        // Most servers never come near the limit of their own: who reaches it is told then.
+        // Most servers never come near the limit of their own: a server that reaches it says so then.
         if self.settings.connections_max < asked && self.asks_for_connections {
             let connections = self.settings.connections_max;
             tracing::warn!(
@@ -642,7 +642,7 @@ impl ServerBuilder {
         let bound = tcp.as_ref().and_then(|listener| listener.local_addr().ok());
         let mut server = self.built(bound)?;
         if let Some(address) = bound {
-            // Port 0 has become a real one by now, and `explain` tells it to clients.
+            // Port 0 has become a real one by now, and `explain` shows it to clients.
             server.shared.port.get_or_init(|| address.port());
         }
         server.tls = tls;

@@ -147,7 +147,7 @@ impl Sessions {
         if self.transactions.open.load(Ordering::Relaxed) == 0 {
             return HashSet::new();
         }
-        // Not under the lock of the table: to abort takes a while.
+        // Not under the lock of the table: to abort needs a while.
         let numbered: Vec<_> =
             self.table.lock().values().filter_map(|heard| heard.numbered.clone()).collect();
         numbered.iter().flat_map(|session| session.end_expired()).collect()

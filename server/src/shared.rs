@@ -191,7 +191,7 @@ impl Shared {
 
     /// The state of a new connection.
     pub(crate) fn new_peer(&self, ends: ConnectionEnds) -> Peer {
-        // From 1, as in MongoDB. Wrapping after 2^31 connections is harmless: the number only tells open
+        // From 1, as in MongoDB. Wrapping after 2^31 connections is harmless: the number only keeps open
         // connections apart.
         let id = self.last_connection.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         // A new connection shares the acquirer of the store until it asks for one of its own.
@@ -323,7 +323,7 @@ impl Peer {
 /// An address without what a client chooses itself: the port, and the lower half of an IPv6 address.
 pub(crate) fn host(address: &str) -> String {
     match address.parse::<SocketAddr>().map(|address| address.ip()) {
-        // A client can take any address of its own /64 network, so guesses are counted for the network.
+        // A client can use any address of its own /64 network, so guesses are counted for the network.
         Ok(IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
             Some(ip) => ip.to_string(),
             None => format!("{:x}::/64", ip.to_bits() >> 64),

@@ -98,7 +98,7 @@ impl OpenSpan {
         self.context.clone().attach()
     }
 
-    /// Ends the span of a command that was executed, with what its reply tells. Absent, the client gets none.
+    /// Ends the span of a command that was executed, with what its reply says. Absent, the client gets none.
     pub(crate) fn end(self, reply: Option<&Reply>) {
         let span = self.context.span();
         let reply = reply.and_then(|reply| RawDocument::from_bytes(reply.document()).ok());
@@ -169,7 +169,7 @@ fn text(body: &RawDocument, bytes_max: usize) -> String {
     text
 }
 
-/// Writes a document. What would come behind the cut is not looked at, so that a large command takes no more memory or time than
+/// Writes a document. What would come behind the cut is not looked at, so that a large command needs no more memory or time than
 /// what is shown of it. Returns `None` where it cannot be shown.
 fn write_fields(text: &mut String, document: &RawDocument, bytes_max: usize, levels: usize) -> Option<()> {
     text.push('{');

@@ -33,7 +33,7 @@ const WORKERS: usize = 2;
 #[must_use = "dropping it stops the server"]
 pub struct RunningServer {
     address: Option<SocketAddr>,
-    /// Both are taken once, when the server stops.
+    /// Both are used once, when the server stops.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

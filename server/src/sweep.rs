@@ -25,7 +25,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         let snapshots = shared.snapshots.expire();
         let is_empty = ended.is_empty() && sessions.is_empty() && snapshots.is_empty() && !has_transactions;
         // Dropping cursors and ending transactions may block, so the pool does it; mostly there are none, and no thread has to be
-        // woken. Not among the commands: these may take all places for as long as they like.
+        // woken. Not among the commands: these may use all places for as long as they like.
         let swept = Arc::clone(&shared);
         let close = move || {
             drop((ended, sessions, snapshots));

@@ -71,7 +71,7 @@ pub(crate) struct NumberedSession {
     shown: Mutex<Option<ShownTransaction>>,
     /// Ends the command that has its turn.
     running: Mutex<Option<CancellationToken>>,
-    /// Whether the session was ended: it takes no more turns.
+    /// Whether the session was ended: it gets no more turns.
     is_ended: AtomicBool,
 }
 
@@ -250,7 +250,7 @@ impl LastNumber {
         }
     }
 
-    /// Takes the number of a write that may be sent again. Returns the cursors of a transaction that it has ended.
+    /// Sets the number of a write that may be sent again. Returns the cursors of a transaction that it has ended.
     pub(crate) fn write(&mut self, number: i64) -> Result<HashSet<i64>, Failure> {
         match self.number {
             Some(last) if last > number => return Err(too_old(number, last)),
@@ -273,7 +273,7 @@ impl LastNumber {
         self.number.is_none()
     }
 
-    /// Takes over the last number of a session from an earlier run of the server.
+    /// Restores the last number of a session from an earlier run of the server.
     pub(crate) fn recall(&mut self, number: i64, is_commit: bool) {
         self.number = Some(number);
         self.phase = if is_commit { Phase::Committed } else { Phase::Write };

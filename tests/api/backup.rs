@@ -142,7 +142,7 @@ fn a_copy_beside_an_index_build_verifies() {
     fixture.verify_clean();
 }
 
-/// A copy that is written to goes another way than its original, whose tokens it does not take any more. One that is only read does.
+/// A copy that is written to goes another way than its original, whose tokens it does not accept any more. One that is only read does.
 #[test]
 fn a_copy_that_goes_its_own_way_refuses_tokens_of_its_original() {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
@@ -165,7 +165,7 @@ fn a_copy_that_goes_its_own_way_refuses_tokens_of_its_original() {
     things(&copy).insert_one(doc! { "_id": 3 }).run().unwrap();
     verify_clean(&copy);
     copy.close().unwrap();
-    // Its own are taken by each later opening, and by a copy of the copy until that is written to.
+    // Its own are accepted by each later opening, and by a copy of the copy until that is written to.
     for _ in 0..2 {
         let copy = small().open(&path).unwrap();
         assert_eq!(next(&copy, &own).unwrap(), 3);

@@ -1,4 +1,4 @@
-//! Calls that take long, and what others do meanwhile.
+//! Calls that last long, and what others do meanwhile.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -136,7 +136,7 @@ fn a_drop_that_is_ended_while_it_waits_drops_nothing() {
     assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 1);
 }
 
-/// Takes more steps than a write may compute under its latch.
+/// Needs more steps than a write may compute under its latch.
 fn long(field: &str) -> Document {
     let numbers = || doc! { "$range": [0, 300] };
     let inner = doc! { "$map": { "input": numbers(), "as": "y", "in": { "$add": ["$$x", "$$y", field] } } };
@@ -183,10 +183,10 @@ fn deletes_whose_filter_takes_long_remove_what_matches_and_nothing_else() {
     assert_eq!(fixture.things.count_documents(doc! {}).run().expect("counted"), 20);
 }
 
-/// As many documents as take some seconds.
+/// As many documents as need some seconds.
 const LONG: i32 = 2000;
 
-/// A pipeline that takes about a millisecond for a document.
+/// A pipeline that needs about a millisecond for a document.
 fn slowly() -> Vec<Document> {
     let numbers = doc! { "$range": [0, 3000] };
     let sum =

@@ -263,7 +263,7 @@ fn a_pipeline_that_rests_goes_on_where_it_stood() {
     assert_eq!(found.len(), 30);
 }
 
-/// Forty ranges in variables took half a gigabyte: the limit was a value's, and the number of values had none.
+/// Forty ranges in variables used half a gigabyte: the limit was a value's, and the number of values had none.
 #[test]
 fn what_an_operation_holds_is_bounded() {
     let fixture = Fixture::new();

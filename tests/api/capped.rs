@@ -70,7 +70,7 @@ fn documents_come_in_the_order_of_their_inserts() {
     let ranged: Vec<i32> =
         found(log.find(doc! { "_id": { "$gt": 2 } }).sort(doc! { "$natural": 1 }).skip(1).limit(1));
     assert_eq!(ranged, [3]);
-    // Writes that take one of several documents take the oldest.
+    // Writes that choose one of several documents choose the oldest.
     assert_eq!(log.find_one_and_delete(doc! {}).run().expect("deleted"), Some(doc! { "_id": 5 }));
     let first = log.aggregate([doc! { "$group": { "_id": null, "first": { "$first": "$_id" } } }]).run();
     let first: Vec<Document> = first.expect("run").collect::<Result<_, _>>().expect("read");

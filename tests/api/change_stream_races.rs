@@ -209,7 +209,7 @@ fn a_thousand_streams_take_no_thread_each() {
     }
 }
 
-/// The log keeps to its bytes beside writers that never wait, and a reader that stopped meanwhile is told that it is lost.
+/// The log keeps to its bytes beside writers that never wait, and a reader that stopped meanwhile gets an error that it is lost.
 #[test]
 fn the_log_keeps_to_its_bytes_under_load_and_a_reader_that_stopped_is_lost() {
     const BYTES: u64 = 1 << 20;

@@ -616,7 +616,7 @@ fn the_log_is_switched_by_hand() {
     shop.create_collection("orders").change_log(true).run().expect("alike");
     shop.create_collection("others").run().expect("made");
     assert!(is_logged(client, "orders") && !is_logged(client, "others"));
-    // A stream that waits is lost with the log, and no token is taken later.
+    // A stream that waits is lost with the log, and no token is accepted later.
     let orders = orders(client);
     let mut stream = watch(&orders);
     let token = stream.resume_token();

@@ -21,7 +21,7 @@ fn times(fixture: &Fixture) -> Vec<DateTime> {
     times
 }
 
-/// So many that writing them takes longer than the clock's millisecond.
+/// Enough that writing them lasts longer than the clock's millisecond.
 fn many() -> Fixture {
     Fixture::with((0..3000).map(|id| doc! { "_id": id }))
 }
@@ -70,7 +70,7 @@ fn all_statements_of_a_command_get_one_time() {
 #[test]
 fn filter_update_and_projection_get_one_time() {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
-    // A filter that is nothing but an `_id` takes a way of its own.
+    // A filter that is nothing but an `_id` has a plan of its own.
     for filter in [doc! { "_id": 1 }, doc! { "$expr": { "$gt": ["$$NOW", DateTime::from_millis(0)] } }] {
         let shown = fixture
             .things

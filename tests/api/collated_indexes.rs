@@ -164,7 +164,7 @@ fn a_unique_index_refuses_what_is_equal_to_the_language() {
     assert_eq!(details.get_document("keyPattern").unwrap(), &doc! { "w": 1 });
     assert!(details.get_document("keyValue").unwrap().get_str("w").unwrap().starts_with("0x"));
     assert_eq!(details.get_document("collation").unwrap().get_i32("strength").unwrap(), 2);
-    // Numbers are told as they are.
+    // Numbers are shown as they are.
     fixture.things.insert_one(doc! { "_id": 3, "w": 5 }).run().unwrap();
     let text = fixture.things.insert_one(doc! { "_id": 4, "w": 5.0 }).run().expect_err("taken").to_string();
     assert!(text.contains("dup key: { w: 5.0 }"), "{text}");

@@ -394,7 +394,7 @@ fn a_collection_has_a_uuid_that_stays() {
     assert_ne!(uuids(&other.client)[0].1, before[0].1);
 }
 
-/// Documents that lay only in the log and in memory once took no room, and neither did the index on `_id` ever.
+/// Documents that lay only in the log and in memory once used no room, and neither did the index on `_id` ever.
 #[test]
 fn sizes_are_never_nothing() {
     let fixture = Fixture::new();
@@ -464,7 +464,7 @@ fn a_collection_is_validated() {
     refuse([three(), doc! { "validate": "a", "full": "yes" }], 14, "full");
 }
 
-/// Sessions that were told to read a snapshot read the writes of others.
+/// Sessions that were set to read a snapshot read the writes of others.
 #[test]
 fn snapshots_over_several_reads_are_refused() {
     for level in ["local", "available", "majority", "linearizable"] {

@@ -80,7 +80,7 @@ fn raw_documents_are_walked_in_place() {
     let fixture = Fixture::with([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]);
     let mut cursor = fixture.things.find(doc! {}).run().unwrap();
     assert!(cursor.current().is_empty());
-    // It was decoded as an empty document, which a type without required fields takes for a result.
+    // It was decoded as an empty document, which a type without required fields mistakes for a result.
     assert!(matches!(cursor.deserialize_current().unwrap_err().kind(), ErrorKind::InvalidArgument { .. }));
     let mut names = Vec::new();
     while cursor.advance().unwrap() {

@@ -27,7 +27,7 @@ fn stored(client: &Client, name: &str) -> Vec<Document> {
     crate::all(&client.database("shop").collection(name))
 }
 
-/// Dumps a collection and restores it elsewhere, as mongorestore does when it is told to bypass validation.
+/// Dumps a collection and restores it elsewhere, as mongorestore does when its options say to bypass validation.
 #[track_caller]
 fn restored(from: &Client, name: &str) -> (Client, Scratch) {
     let scratch = Scratch::new();

@@ -122,7 +122,7 @@ fn by_a() -> Vec<Document> {
     [2, 5, 6, 7, 8, 26, 27].map(|a| doc! { "a": a }).to_vec()
 }
 
-/// No answer is wrong, and some are if writers do not take out the leaves that they change: so there were leaves.
+/// No answer is wrong, and some are if writers do not remove the leaves that they change: so there were leaves.
 #[track_caller]
 fn check(name: &str, keys: Document, filters: Vec<Document>) {
     assert!(!is_wrong(small(), name, keys.clone(), filters.clone()), "{name} {keys}");

@@ -86,7 +86,7 @@ fn conditions_on_later_fields_are_tested_on_the_entry() {
     );
 }
 
-// A condition without a field left nothing to read of an entry, which was then taken for a match as it is: every document
+// A condition without a field left nothing to read of an entry, which was then mistaken for a match as it is: every document
 // came back empty.
 #[test]
 fn a_condition_without_a_field_gives_whole_documents() {
@@ -286,7 +286,7 @@ fn an_array_that_comes_later_ends_the_covering() {
     assert_eq!(shown(), [doc! { "b": 1 }, doc! { "b": [1, 2] }]);
 }
 
-/// A field and one inside of it were both taken from the entry, so the document had the outer one twice.
+/// A field and one inside of it were both read from the entry, so the document had the outer one twice.
 #[test]
 fn a_field_inside_of_another_one_is_shown_once() {
     let fixture = Fixture::new();

@@ -69,7 +69,7 @@ impl Told for Option<Document> {
     }
 }
 
-/// Makes a call twice in this life of a store and once in the next one. It takes effect once, and is answered in the same way.
+/// Makes a call twice in this life of a store and once in the next one. It is applied once, and is answered in the same way.
 #[track_caller]
 fn check<R: Told>(call: impl Fn(&Collection<Document>) -> cairndb::Result<R>) {
     let scratch = Scratch::new();

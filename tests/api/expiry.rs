@@ -206,7 +206,7 @@ fn no_thread_deletes_where_it_is_switched_off_or_the_client_is_dropped() {
     crate::verify_clean(&client);
 }
 
-/// Writers move dates from the past to the future and back, and tell of each document whether it may be deleted: only one
+/// Writers move dates from the past to the future and back, and record for each document whether it may be deleted: only one
 /// that was in the past when it was deleted.
 #[test]
 fn a_date_that_is_moved_in_time_keeps_its_document() {

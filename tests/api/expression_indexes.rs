@@ -110,7 +110,7 @@ fn a_count_reads_the_documents() {
     );
     let fixture = hundred();
     let shop = fixture.client.database("shop").collection::<Document>("a");
-    // Of `e` an entry cannot tell a null from a missing field.
+    // Of `e` an entry cannot distinguish a null from a missing field.
     shop.insert_many([doc! { "_id": 200, "n": 5, "w": Bson::Null }, doc! { "_id": 201, "n": 6 }])
         .run()
         .expect("new");

@@ -14,7 +14,7 @@ fn five() -> Fixture {
     )
 }
 
-/// The `_id`s in the order of a sort, of which some are skipped and so many taken.
+/// The `_id`s in the order of a sort, of which some are skipped and a number returned.
 #[track_caller]
 fn check(sort: Document, (skip, limit): (u64, i64), expected: &[i32]) {
     let fixture = five();

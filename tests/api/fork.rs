@@ -17,7 +17,7 @@ const CHILD_SECONDS: u32 = 60;
 fn in_child(body: impl FnOnce() -> Vec<&'static str>) -> Vec<String> {
     let (mut receiver, mut sender) = std::io::pipe().expect("a pipe");
     // SAFETY: the child runs `body`, writes to the pipe and leaves by `_exit`, so that it neither unwinds into the test
-    // harness nor runs its exit handlers. It takes no lock that another thread of this process may hold, which is what
+    // harness nor runs its exit handlers. It acquires no lock that another thread of this process may hold, which is what
     // the test is about, but the allocator's, which the C library makes usable in a child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "cannot fork");

@@ -211,7 +211,7 @@ fn a_folder_of_format_4_keeps_to_what_its_collections_are_declared_to_be() {
         let people = shop.collection::<Document>("people");
         let refused = people.insert_one(doc! { "name": "none", "age": -1 }).run().expect_err("not valid");
         assert_eq!(refused.code(), Some(121), "{refused}");
-        // Without gaps: five had numbers, and the rejected one took none.
+        // Without gaps: five had numbers, and the rejected one used none.
         people.insert_one(doc! { "_id": 9, "name": "ADÀ", "age": 1 }).run().expect("stored");
         let stored = people.find_one(doc! { "_id": 9 }).run().expect("read").expect("there");
         assert_eq!(stored.get_i64("number").expect("a number"), 6);

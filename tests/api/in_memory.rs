@@ -248,7 +248,8 @@ fn a_thousand_leave_nothing_behind() {
     assert!(after.kilobytes < before.kilobytes + (100 << 10), "{before:?} {after:?}");
 }
 
-/// The tables that a build makes are files of RocksDB's in memory, and one that it did not take over cannot be deleted. So each build that failed took as much memory as its entries, until the database was closed. In memory a build makes none.
+/// The tables that a build makes are files of RocksDB's in memory, and one that it did not adopt cannot be deleted. So each build that failed used as
+/// much memory as its entries, until the database was closed. In memory a build makes none.
 #[test]
 fn builds_that_fail_leave_nothing_behind() {
     if !is_alone("builds_that_fail_leave_nothing_behind") {

@@ -54,7 +54,7 @@ fn build_while(
     things.create_index(model).progress(tell).run().map(drop)
 }
 
-/// Holds a build at its beginning: tells `begun`, and waits for `go_on`.
+/// Holds a build at its beginning: sends to `begun`, and waits for `go_on`.
 fn held(begun: Sender<()>, go_on: Receiver<()>) -> impl FnMut(IndexBuildPhase, usize) + Send {
     move |_, call| {
         if call == 0 {

@@ -242,7 +242,7 @@ fn partial_indexes_on_the_same_keys_differ_in_name_and_filter() {
     refused(run(&fixture, drop), 181, "identify by name instead");
     refused(modify(&fixture, doc! { "keyPattern": { "a": 1 }, "hidden": true }), 181, "by name");
     named("all", None).expect("made");
-    // Of several the hint takes the one with all documents.
+    // Of several the hint chooses the one with all documents.
     let hinted = fixture.things.find(doc! { "a": { "$gt": 2 } }).hint(Hint::Keys(doc! { "a": 1 })).run();
     assert_eq!(hinted.expect("a cursor").count(), 6);
 }

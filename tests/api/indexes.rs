@@ -23,7 +23,7 @@ fn named(keys: Document, name: &str) -> IndexModel {
     IndexModel::builder().keys(keys).options(IndexOptions::builder().name(name.to_owned()).build()).build()
 }
 
-/// The index takes the first document and, on an empty collection and a filled one, rejects the second.
+/// The index accepts the first document and, on an empty collection and a filled one, rejects the second.
 #[track_caller]
 fn clash(index: IndexModel, first: Document, second: Document, shown: &str) {
     let fixture = Fixture::new();
@@ -39,7 +39,7 @@ fn clash(index: IndexModel, first: Document, second: Document, shown: &str) {
     assert!(report.is_clean() && report.entries == 0 && report.documents == 2, "{report:?}");
 }
 
-/// The index takes both documents, on an empty collection and on a filled one.
+/// The index accepts both documents, on an empty collection and on a filled one.
 #[track_caller]
 fn fits(index: IndexModel, first: Document, second: Document, entries: u64) {
     let fixture = Fixture::new();
@@ -180,7 +180,7 @@ fn the_index_on_id_is_asked_for_under_any_name_and_in_any_number() {
     }
 }
 
-/// Names of more than 127 bytes were rejected, which took six dotted fields and no name of one's own.
+/// Names of more than 127 bytes were rejected, which needed six dotted fields and no name of one's own.
 #[test]
 fn names_of_indexes_may_be_long() {
     let Fixture { client, things, scratch } = Fixture::with([doc! { "_id": 1 }]);

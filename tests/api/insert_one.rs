@@ -190,7 +190,7 @@ fn a_made_id_counts_towards_the_size() {
     let fixture = Fixture::new();
     let mut document = of_size(DOCUMENT_BYTES_MAX - 8);
     document.remove("_id");
-    // A made `_id` takes 17 bytes where the removed one took 9.
+    // A made `_id` uses 17 bytes where the removed one used 9.
     fixture.things.insert_one(document.clone()).run().unwrap();
     fixture.things.delete_one(doc! {}).run().unwrap();
     let pad = document.get_str("pad").unwrap();

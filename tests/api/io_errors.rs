@@ -18,7 +18,7 @@ fn fill(scratch: &Scratch) -> HashMap<String, String> {
     run(scratch, "exec \"$0\" fill \"$1\"")
 }
 
-/// Numbers under the limit: documents of a contract, or values that are taken directly.
+/// Numbers under the limit: documents of a contract, or values that are drawn directly.
 fn fill_numbered(scratch: &Scratch, what: &str) -> HashMap<String, String> {
     run(scratch, &format!("exec \"$0\" fill-numbered \"$1\" {what}"))
 }

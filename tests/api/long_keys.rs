@@ -6,7 +6,7 @@ use cairndb_tests::scratch::{Scratch, small, things};
 
 use crate::{Fixture, all, refused, verify_clean};
 
-/// A text that only its last letters tell from others of its length.
+/// A text that only its last letters distinguish from others of its length.
 fn long(last: &str) -> String {
     format!("{}{last}", "x".repeat(3000))
 }

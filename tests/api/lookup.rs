@@ -260,7 +260,7 @@ fn an_explanation_tells_how_the_other_collection_is_read() {
     check(compared(doc! { "$lte": ["$$v", "$_id"] }), indexed("_id_", "foreign"));
     check(compared(doc! { "$in": ["$b", ["$$v", 2]] }), indexed("b_1", "foreign"));
     check(compared(doc! { "$in": ["$c", ["$$v", 2]] }), hashed("foreign"));
-    // Bounds that only a document tells contradict neither each other nor those that are known.
+    // Bounds that come only from a document contradict neither each other nor those that are known.
     let between = doc! { "$and": [{ "$gt": ["$b", "$$v"] }, { "$lt": ["$b", { "$add": ["$$v", 5] }] }, { "$lt": ["$b", 100] }] };
     check(compared(between), indexed("b_1", "foreign"));
     // An index on a range alone would read much of the collection for each document, and a table reads it once.

@@ -41,7 +41,7 @@ fn nested(element_type: u8, levels: usize) -> RawDocumentBuf {
     RawDocumentBuf::from_bytes(bytes).expect("the outer length fits")
 }
 
-/// Every verb that takes a document rejects it, and nothing changes.
+/// Every verb that accepts a document rejects it, and nothing changes.
 #[track_caller]
 fn check(document: &RawDocumentBuf, code: i32) {
     let fixture = Fixture::with([doc! { "_id": 1, "a": 1 }]);

@@ -112,7 +112,7 @@ fn comparable(documents: &[Document]) -> Vec<BTreeMap<String, String>> {
         if value.as_object_id().is_some() {
             return None;
         }
-        // A key that was met keeps its type, and which type is met first is told elsewhere.
+        // A key that was met keeps its type, and other tests say which type is met first.
         Some((name.clone(), number(value).map_or_else(|| value.to_string(), |number| number.to_string())))
     };
     let mut all: Vec<_> =
@@ -176,7 +176,7 @@ proptest! {
         modes in prop::sample::select(MODES.to_vec()),
         on in prop::sample::select(vec!["_id", "k"]),
     ) {
-        // One database for all: a new one for each would take longer than the test.
+        // One database for all: a new one for each would need longer than the test.
         thread_local! {
             static CLIENT: Client = small().in_memory(true).open("").expect("made");
         }

@@ -143,7 +143,7 @@ fn a_sort_tells_what_documents_were_sorted_by() {
     };
     let show = doc! { "$project": { "s": { "$meta": "sortKey" }, "r": { "$meta": "recordId" } } };
     let by = |fields: Document| doc! { "$sort": fields };
-    // A sort that the search takes over, one after a stage, and one after the other: the last one counts.
+    // A sort that the search includes, one after a stage, and one after the other: the last one counts.
     let expected = [doc! { "_id": 5, "s": [0], "r": 5 }, doc! { "_id": 4, "s": [1], "r": 4 }];
     let limit = doc! { "$limit": 2 };
     assert_eq!(results(vec![by(doc! { "b": 1 }), limit.clone(), show.clone()]), expected);

@@ -264,7 +264,7 @@ fn documents_that_are_looked_up_again_are_kept() {
     assert_eq!(hits(&after), hits(&before) + 3);
     assert_eq!(after.storage.record_cache_misses, before.storage.record_cache_misses);
 
-    // Each change takes the copy out, by whichever way it comes.
+    // Each change removes the copy, by whichever way it comes.
     let seen = |n: i32| {
         for _ in 0..3 {
             assert_eq!(look_up(doc! { "_id": 1 }), Some(doc! { "_id": 1, "k": 1, "n": n }));
@@ -311,7 +311,7 @@ fn memory_fills_until_it_is_flushed() {
         fixture.things.insert_many((100..900).map(wide)).run().unwrap();
     });
     let (before, filled) = (before.storage, after.storage);
-    // Memory is taken in blocks, and that of a block before it is used.
+    // Memory is allocated in blocks, and that of a block before it is used.
     assert!(filled.memtable_bytes > before.memtable_bytes + 1_500_000, "{before:?} {filled:?}");
     let (_, after) = around(&fixture, || fixture.client.flush().unwrap());
     let after = after.storage;

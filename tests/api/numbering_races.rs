@@ -162,7 +162,7 @@ fn eight_acquirers_get_every_value_once() {
 }
 
 /// The numbers of one batch follow each other beside other inserts; only where a block ends, others may be in between:
-/// they take from the next blocks while the batch waits for its next one.
+/// they draw from the next blocks while the batch waits for its next one.
 #[test]
 fn a_batch_takes_its_values_in_one_step() {
     for contract in Contract::ALL {
@@ -500,7 +500,7 @@ fn a_renamed_collection_goes_on() {
     verify_clean(&race_of.client);
 }
 
-/// Takes from a sequence while `change` runs; a caller that starts after that has returned gets values from `least` on.
+/// Draws from a sequence while `change` runs; a caller that starts after that has returned gets values from `least` on.
 #[track_caller]
 fn takes_during(
     contract: Contract,
@@ -548,7 +548,7 @@ fn after_a_change_of_a_sequence_no_value_of_the_old_state_is_taken() {
     }
 }
 
-/// Takes from a sequence that may have another name by now.
+/// Draws from a sequence that may have another name by now.
 fn take_by_name(sequence: &Sequence, thread: usize) -> Vec<i64> {
     let taken = if thread.is_multiple_of(2) {
         sequence.next_value().run().map(|value| vec![value])
@@ -595,7 +595,7 @@ fn a_renamed_sequence_gives_every_value_once_over_both_names() {
     }
 }
 
-/// A sequence that was dropped while others took from it left its mark behind, and one that was altered meanwhile was
+/// A sequence that was dropped while others drew from it left its mark behind, and one that was altered meanwhile was
 /// there again after the next open: they wrote behind the removal.
 #[test]
 fn a_dropped_sequence_gives_nothing_any_more() {

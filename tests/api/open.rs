@@ -447,7 +447,7 @@ fn a_closed_folder_is_free_while_other_processes_are_started() {
     });
 }
 
-/// Two openers of one fresh folder raced: the second took the first one's finished database for an unfinished creation,
+/// Two openers of one fresh folder raced: the second mistook the first one's finished database for an unfinished creation,
 /// and removed its files while it was acknowledging writes.
 #[test]
 fn openers_of_a_fresh_folder_never_clear_each_others_database() {

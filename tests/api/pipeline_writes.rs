@@ -60,7 +60,7 @@ fn divide_by_zero_at(n: i32) -> Document {
     doc! { "$set": { "x": { "$divide": [1, { "$subtract": ["$n", n] }] } } }
 }
 
-/// A database with a `target` that takes only documents with `n` below 3.
+/// A database with a `target` that accepts only documents with `n` below 3.
 fn checked(client: &Client) -> Database {
     let shop = shop(client, 5);
     let below = doc! { "n": { "$lt": 3 } };
@@ -261,7 +261,7 @@ fn a_cancelled_pipeline_leaves_the_old_documents_and_nothing_else() {
     token.cancel();
     let error = source.aggregate([doc! { "$out": "target" }]).run().map(drop).expect_err("it was cancelled");
     assert_eq!(error.code(), Some(11_601), "{error}");
-    // In the middle: pairs of all documents would take much longer than this.
+    // In the middle: pairs of all documents would need much longer than this.
     let pairs = doc! { "$lookup": { "from": "source", "pipeline": [], "as": "all" } };
     let unwind = doc! { "$unwind": "$all" };
     // Without `_id`s, which would come again and end the pipeline before its time is over.

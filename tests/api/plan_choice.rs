@@ -86,7 +86,7 @@ fn plans_that_were_not_chosen_are_told() {
     assert!(rejected.contains("state_1") && !rejected.contains("kind_1"), "{rejected}");
 }
 
-/// The counting of a plan, as `allPlansExecution` tells it.
+/// The counting of a plan, as `allPlansExecution` shows it.
 #[track_caller]
 fn check_counted(command: Document, expected: &[(&str, [i32; 2])]) {
     let (fixture, _) = skewed(2000);

@@ -18,7 +18,7 @@ use cairndb_tests::scratch::Scratch;
 const QUOTA: u64 = 32 << 20;
 /// A memtable is a 384th of the quota.
 const MEMTABLE: u64 = QUOTA / 384;
-/// No call may take longer. A write waits for room for up to ten seconds.
+/// No call may last longer. A write waits for room for up to ten seconds.
 const CALL_MAX: Duration = Duration::from_secs(40);
 
 fn limited() -> ClientBuilder {
@@ -217,7 +217,7 @@ fn a_full_folder_is_emptied_by_one_call() {
     let scratch = Scratch::new();
     let client = scratch.open_with(limited());
     let things = things(&client);
-    // Long entries: deleting one takes as many bytes as storing it.
+    // Long entries: deleting one needs as many bytes as storing it.
     things.create_index(IndexModel::builder().keys(doc! { "content": 1 }).build()).run().expect("made");
     let mut choices = Choices::seeded(11);
     let mut insert = || {
@@ -273,7 +273,7 @@ fn drops_make_room_when_nothing_else_is_possible() {
     let app = client.database("app");
     fill(&things(&client), 20_000);
     let others = app.collection::<Document>("others");
-    // Small against the quota: when a flush is late, a table has two of them, and a compaction is expected to take four such
+    // Small against the quota: when a flush is late, a table has two of them, and a compaction is expected to read four such
     // tables.
     let of = |bytes| doc! { "content": content(&mut Choices::seeded(9), bytes) };
     assert!(others.insert_one(of(4 << 20)).run().unwrap_err().is_no_space());
@@ -389,7 +389,7 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
         assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
         assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
         assert_eq!(1 + cursor.count(), filled as usize);
-        // On a busy machine RocksDB takes longer to compact than an insert waits.
+        // On a busy machine RocksDB needs longer to compact than an insert waits.
         let until = Instant::now() + Duration::from_secs(60);
         while let Err(error) = things.insert_one(large()).run() {
             assert!(error.is_no_space() && Instant::now() < until, "{error}");

@@ -1,4 +1,4 @@
-//! Documents with ids in no order: filters tell of most that they are new, and no answer depends on that.
+//! Documents with ids in no order: filters show of most that they are new, and no answer depends on that.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ fn each_id_is_given_once_while_filters_come_and_grow() {
     assert_eq!(things.count_documents(doc! {}).run().unwrap(), IDS);
     let bytes = || fixture.client.metrics().expect("measured").storage.key_filter_bytes;
     wait_until(|| bytes() > 0);
-    // All of them are rejected now, and what was deleted is taken again.
+    // All of them are rejected now, and what was deleted is accepted again.
     for number in (0..IDS).step_by(7) {
         let again = things.insert_one(doc! { "_id": id_of(number) }).run();
         assert!(again.expect_err("it is there").is_duplicate_key());
@@ -90,9 +90,9 @@ fn a_collection_under_another_name_knows_its_ids_and_an_empty_one_gives_the_memo
     wait_until(|| bytes() > 0 && bytes() + storage().cache_capacity_bytes == whole);
     let refused = documents().filter(|document| second.insert_one(document).run().is_err());
     assert_eq!(refused.count() as u64, IDS);
-    // Truncated, it takes all of them again.
+    // Truncated, it accepts all of them again.
     second.truncate().run().expect("truncated");
-    // A step of the background thread may have taken memory a moment before.
+    // A step of the background thread may have used memory a moment before.
     wait_until(|| bytes() == 0);
     // Replaced by another one.
     fill("second");

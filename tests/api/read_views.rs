@@ -104,7 +104,7 @@ fn readers_see(allowed: &[usize], change: impl Fn(&cairndb::Client, usize) + Syn
     verify_clean(&client);
 }
 
-/// A reader took the collection's id and then a snapshot. Between the two a rename with `drop_target` removed the
+/// A reader read the collection's id and then a snapshot. Between the two a rename with `drop_target` removed the
 /// documents, and the reader found none: one count in five thousand said 0, and never had the collection been empty.
 #[test]
 fn a_rename_over_a_collection_shows_the_old_documents_or_the_new() {
@@ -180,7 +180,7 @@ fn a_list_of_collections_shows_a_renamed_one_once() {
     });
 }
 
-/// Two renames whose source is the other's target take the same two gates.
+/// Two renames whose source is the other's target lock the same two gates.
 #[test]
 fn renames_in_a_circle_beside_writers_come_to_an_end() {
     let fixture = Fixture::with(generation(0));
@@ -192,7 +192,7 @@ fn renames_in_a_circle_beside_writers_come_to_an_end() {
             let [own, other] = if racer % 2 == 0 { [0, 1] } else { [1, 0] }.map(|at: usize| names[at]);
             let collection = database.collection::<Document>(own);
             if racer < 2 {
-                // The other one may have taken the name away.
+                // The other one may have removed the name.
                 if let Err(error) = collection.rename(other).drop_target(true).run() {
                     assert_eq!(error.code(), Some(26), "{error}");
                 }

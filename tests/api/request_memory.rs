@@ -10,7 +10,7 @@ fn repeated(document: &RawDocumentBuf, count: usize) -> RawArrayBuf {
     array
 }
 
-// A find of 13 MB whose filter has a million empty documents took 400 MB when it was decoded, eight at once took five
+// A find of 13 MB whose filter has a million empty documents used 400 MB when it was decoded, eight at once used five
 // gigabytes, and no budget knew of it.
 #[test]
 fn a_request_that_takes_too_much_memory_when_decoded_is_refused() {
@@ -37,7 +37,7 @@ fn statements_are_decoded_one_by_one_and_checked_all_before() {
     let fixture = Fixture::new();
     let db = fixture.client.database("shop");
     db.run_command(doc! { "insert": "a", "documents": [{ "_id": 1, "n": 0 }] }).run().unwrap();
-    // Together they would take more than an operation may have.
+    // Together they would use more than an operation may have.
     let statement = rawdoc! { "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } } };
     let many = repeated(&statement, 60_000);
     let reply = db.run_raw_command(rawdoc! { "update": "a", "updates": many }).run().unwrap();

@@ -1,4 +1,4 @@
-//! Writes that a client sends again: they take effect once, and are answered as the first time, also by the next opening.
+//! Writes that a client sends again: they are applied once, and are answered as the first time, also by the next opening.
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use cairndb::{Client, RetryableWrite};

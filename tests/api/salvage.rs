@@ -1,4 +1,4 @@
-//! `salvage`: what is whole in a damaged folder comes into the new one, the rest is told, and nothing is changed.
+//! `salvage`: what is whole in a damaged folder comes into the new one, the rest is reported, and nothing is changed.
 
 use std::fs;
 use std::path::Path;
@@ -135,7 +135,7 @@ fn files_that_only_name_others_cost_nothing() {
     }
 }
 
-/// Without a MANIFEST all tables are taken. What was deleted may be back then, and the report says so; nothing is missing.
+/// Without a MANIFEST all tables are used. What was deleted may be back then, and the report says so; nothing is missing.
 #[test]
 fn a_folder_without_a_manifest_is_salvaged_from_all_its_tables() {
     let scratch = victim(Compression::None);

@@ -399,7 +399,7 @@ fn rename_sequence_keeps_the_values() {
     shop.refuses(doc! { "sequenceNext": "s" }, NOT_FOUND, "there is no sequence s");
 }
 
-/// Looking at the sequence behind a field is allowed by its name, as by a filter; taking and changing are not.
+/// Looking at the sequence behind a field is allowed by its name, as by a filter; drawing values and changing are not.
 #[test]
 fn the_sequence_behind_a_field_is_shown_by_name() {
     let shop = Shop::numbered(bson!({ "Field": "n" }));

@@ -11,7 +11,7 @@ use cairndb_tests::race::race;
 
 use crate::{Fixture, all, refused};
 
-/// Longer than anything takes that does not hang.
+/// Longer than anything lasts that does not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn log_of(client: &Client, size: u64, max: u64) -> Collection<Document> {
@@ -230,7 +230,7 @@ fn it_waits_as_long_as_it_was_asked_to() {
     assert_eq!(cursor.next_if_any().expect("read"), Some(doc! { "_id": 2 }));
 }
 
-/// Eight writers, and readers that follow them: each sees every document once and in one order, or is told that it was
+/// Eight writers, and readers that follow them: each sees every document once and in one order, or gets an error that it was
 /// overtaken.
 #[track_caller]
 fn follow(max: u64, per_call: i32) {

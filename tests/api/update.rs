@@ -239,7 +239,7 @@ fn variables_of_let_are_seen_by_filters_and_pipelines() {
 }
 
 /// An error of the query language that had a cause, such as the condition of a `$pull` that cannot be read, lost the cause on
-/// its way out of the engine: the caller was told which update was malformed, and not by what.
+/// its way out of the engine: the error said which update was malformed, and not by what.
 #[test]
 fn a_refusal_tells_what_caused_it() {
     let fixture = three();
@@ -250,7 +250,7 @@ fn a_refusal_tells_what_caused_it() {
     refused(pull(doc! { "$expr": true }).run(), 224, "$expr");
 }
 
-/// After an update of many documents had failed, nothing told which of them it was.
+/// After an update of many documents had failed, nothing said which of them it was.
 #[test]
 fn a_refusal_names_the_document() {
     let fixture =

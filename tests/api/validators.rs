@@ -1,4 +1,4 @@
-//! Validators: which documents a collection takes, what is said about the others, and which writes are not checked.
+//! Validators: which documents a collection accepts, what is said about the others, and which writes are not checked.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ fn modify(client: &Client, command: Document) -> Result<Document, Error> {
     client.database("app").run_command(command).run()
 }
 
-/// The options that `listCollections` tells of a collection.
+/// The options that `listCollections` returns for a collection.
 #[track_caller]
 fn options(client: &Client, name: &str) -> Document {
     let list = doc! { "listCollections": 1, "filter": { "name": name } };
@@ -372,7 +372,7 @@ fn a_validator_is_there_after_an_open_a_rename_and_a_kill() {
 }
 
 /// A bypass changes how a write numbers documents. The catalog entry, which is written again when the first array
-/// comes to an index, must not take that over.
+/// comes to an index, must not keep that.
 #[test]
 fn a_bypass_with_the_first_array_leaves_the_declared_fields() {
     let scratch = Scratch::new();
@@ -453,7 +453,7 @@ fn no_invalid_document_is_stored_after_its_rule_is_changed() {
     fixture.verify_clean();
 }
 
-/// Details repeat the validator for each document. A batch of them must not take a multiple of the validator.
+/// Details repeat the validator for each document. A batch of them must not use a multiple of the validator.
 #[test]
 fn the_details_of_a_large_batch_are_bounded() {
     let fixture = Fixture::new();
@@ -530,7 +530,7 @@ fn an_expression_of_a_validator_takes_no_more_memory_than_an_operation_may() {
     let fixture = Fixture::new();
     let app = fixture.client.database("app");
     let twice = doc! { "$concat": ["$text", "$text"] };
-    // Each of them takes fourteen megabytes.
+    // Each of them uses fourteen megabytes.
     let held: Document = (0..40).map(|at| (format!("v{at}"), Bson::from(twice.clone()))).collect();
     let many = doc! { "$expr": { "$let": { "vars": held, "in": { "$eq": ["$$v0", "$$v1"] } } } };
     app.create_collection("heavy").validator(many).run().expect("made");

@@ -194,7 +194,7 @@ fn damage_that_no_read_meets_is_found() {
     let manifest = cairndb_tests::files::manifest(&folder);
     change(&folder, &manifest, |bytes| bytes[40] ^= 1);
     let found = findings_of_files(&client);
-    // Without the manifest a table that a compaction is writing cannot be told from a damaged one.
+    // Without the manifest a table that a compaction is writing cannot be distinguished from a damaged one.
     let is_manifest = |file: &std::path::PathBuf| file.ends_with(&manifest);
     assert!(found.iter().any(|found| found.file.as_ref().is_some_and(is_manifest)), "{found:?}");
 }

@@ -204,7 +204,7 @@ fn every_write_keeps_the_entries_of_all_paths() {
     fixture.things.replace_one(doc! { "n": 3 }, doc! { "z": [1, 2, 2] }).run().expect("replaced");
     assert_eq!(fixture.things.count_documents(doc! { "z": 2 }).run().expect("counted"), 1);
     entries(&fixture);
-    // A document with more values than an index takes is rejected, and leaves nothing.
+    // A document with more values than an index accepts is rejected, and leaves nothing.
     let many: Vec<i32> = (0..100_001).collect();
     assert!(fixture.things.insert_one(doc! { "_id": 99, "m": many }).run().is_err());
     entries(&fixture);

@@ -131,14 +131,14 @@ fn refused_statement(reply: &Document) -> Option<i32> {
     first.as_document()?.get_i32("code").ok()
 }
 
-/// Takes more than there is, to show that the limit holds.
+/// Uses more than there is, to show that the limit holds.
 pub(crate) fn hog() -> Outcome<()> {
     // Or the compiler would leave it out.
     let bytes = std::hint::black_box(vec![1_u8; usize::try_from(ROOM)? + (1 << 20)]);
     Err(format!("{} bytes fit", bytes.len()).into())
 }
 
-/// Takes more stack than there is, to show that it is as small as said.
+/// Uses more stack than there is, to show that it is as small as said.
 fn recurse(level: usize) -> Outcome<()> {
     let frame = std::hint::black_box([level; 128]);
     if level * size_of_val(&frame) > STACK_BYTES {

@@ -38,7 +38,7 @@ pub(crate) fn open() -> io::Result<File> {
 pub(crate) fn told(journal: &File, outcome: Outcome<()>) {
     if let Err(fault) = outcome {
         eprintln!("child: {fault}");
-        // A parent that is gone took the journal with it; no process needs to know then.
+        // A parent that is gone closed the journal; no process needs to know then.
         let _ = Record::Fault.write_to(journal);
     }
 }

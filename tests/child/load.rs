@@ -28,7 +28,7 @@ pub(crate) fn run(folder: &Path, memory_budget: usize) -> Outcome<()> {
     for n in (0..DOCUMENTS).step_by(10) {
         things.find_one(doc! { "_id": scattered(n) }).run()?.ok_or("a document is missing")?;
     }
-    // Its keys take a multiple of the memory that is left for them by default.
+    // Its keys use a multiple of the memory that is left for them by default.
     things.create_index(IndexModel::builder().keys(doc! { "pad": 1, "k": -1 }).build()).run()?;
     writeln!(io::stdout(), "{}", resident_bytes_max()?)?;
     Ok(())

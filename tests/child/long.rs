@@ -15,7 +15,7 @@ const VALUE_BYTES: usize = 8 << 20;
 pub(crate) fn run(folder: &Path, field: &str) -> Outcome<()> {
     let client = Client::builder().memory_budget(64 << 20).open(folder)?;
     let things = client.database("test").collection::<Document>("things");
-    // Any other field has no index, and shows what the documents themselves take.
+    // Any other field has no index, and shows what the documents themselves use.
     if field == "text" {
         things.create_index(IndexModel::builder().keys(doc! { field: 1 }).build()).run()?;
     }

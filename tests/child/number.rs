@@ -1,4 +1,4 @@
-//! Numbers documents and takes values until the process is killed, or until the storage rejects.
+//! Numbers documents and draws values until the process is killed, or until the storage rejects.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -81,7 +81,7 @@ impl Numberer {
     fn run(mut self) {
         if let Err(fault) = self.work() {
             eprintln!("child, thread {}: {fault}", self.thread);
-            // A parent that is gone took the journal with it; no process needs to know then.
+            // A parent that is gone closed the journal; no process needs to know then.
             let _ = Record::Fault.write_to(&self.journal);
         }
     }
@@ -127,7 +127,7 @@ impl Numberer {
                     track.take(values, &self.journal, self.own_blocks)?;
                 }
                 _ => {
-                    // All blocks are given up by a change, and taken again.
+                    // All blocks are given up by a change, and acquired again.
                     let size = track.sequence.snapshot().run()?.cache_size;
                     let size = track.course.other_size(size.into());
                     let options = cairndb::SequenceOptions::builder().cache_size(size).build();
@@ -217,7 +217,7 @@ fn must_be_duplicate(error: Option<Error>) -> Outcome<()> {
     }
 }
 
-/// Takes values, or numbers documents, each in a transaction or not, until the storage rejects; prints one word and a value a line.
+/// Draws values, or numbers documents, each in a transaction or not, until the storage rejects; prints one word and a value a line.
 pub(crate) fn fill(folder: &str, what: &str) -> Outcome<()> {
     let client = scratch::small().open(folder)?;
     let database = client.database("test");

@@ -1,4 +1,4 @@
-//! A short workload for a disk whose power fails, or that refuses what is asked of it: a few threads write, also in transactions, take values,
+//! A short workload for a disk whose power fails, or that refuses what is asked of it: a few threads write, also in transactions, draw values,
 //! flush, and make and drop an index; then the database is closed. What the storage refuses is no fault. Wrong answers are.
 
 use std::fs::File;
@@ -44,7 +44,7 @@ struct Task {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// Buffered, and nothing is done but to take values.
+    /// Buffered, and nothing is done but to draw values.
     Values,
     /// In the memory of this process.
     Delayed,
@@ -72,7 +72,7 @@ struct Writer<'a> {
     own: Vec<Own>,
     next_tag: u64,
     next_sync: u64,
-    /// A ticket that was taken and is waited for later.
+    /// A ticket that was requested and is waited for later.
     ticket: Option<(u64, DurabilityTicket)>,
     has_plain_index: bool,
 }
@@ -385,7 +385,7 @@ impl<'a> Writer<'a> {
     }
 
     fn replace(&mut self) -> Outcome<()> {
-        // Taken out, and put back only if it is known what became of it.
+        // Removed, and put back only if it is known what became of it.
         let Some(Own { tag, version, id }) = self.take_own() else { return self.insert_one() };
         let version = version + 1;
         self.tell(Record::Begun { tag, version })?;
@@ -443,12 +443,12 @@ impl<'a> Writer<'a> {
         self.tell(Record::SyncDone { number })
     }
 
-    /// Takes a ticket, or waits for the one that was taken before the operations since.
+    /// Requests a ticket, or waits for the one that was requested before the operations since.
     fn take_or_wait_for_ticket(&mut self) -> Outcome<()> {
         match self.ticket.take() {
             None => {
                 let number = self.take_sync_number();
-                // Told before: what is over by then is covered, whatever other threads do meanwhile.
+                // Reported before: what is over by then is covered, whatever other threads do meanwhile.
                 self.tell(Record::SyncBegun { number })?;
                 self.ticket = Some((number, self.client.durability_ticket()?));
                 Ok(())

@@ -1,4 +1,4 @@
-//! Sorts, groups and joins many times the memory that they may have, and prints for each the most memory that it took.
+//! Sorts, groups and joins many times the memory that they may have, and prints for each the most memory that it used.
 
 use std::fs;
 use std::io::{self, Write};

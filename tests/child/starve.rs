@@ -15,7 +15,7 @@ use crate::bounded::{confined, hog};
 const FIRST: [i64; 2] = [1_000_000, 2_000_000];
 /// More than any of them inserts until then.
 const INSERTS_MAX: i64 = 100_000;
-/// Inserts of all of them before more memory is taken than there is.
+/// Inserts of all of them before more memory is used than there is.
 const BEFORE_THE_END: u64 = 500;
 
 /// `child starve FOLDER`, without the first word.

@@ -19,7 +19,7 @@ pub(crate) struct Work {
     pub(crate) versions_per_life: u64,
     /// Makes what they write to.
     pub(crate) make: fn(&Client) -> Outcome<()>,
-    /// Writes a version of a thread, journaled if that is told. Returns the answer, if it is to be remembered.
+    /// Writes a version of a thread, journaled if that is set. Returns the answer, if it is to be remembered.
     pub(crate) write: fn(&Client, u64, u64, bool) -> Outcome<Option<Record>>,
 }
 

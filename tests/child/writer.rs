@@ -1,5 +1,5 @@
 //! Writes from several threads until the process is killed. Each thread has tags of its own, so that the order
-//! of its journal is the order of its writes; one collection takes the same ids from all.
+//! of its journal is the order of its writes; one collection gets the same ids from all.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -96,7 +96,7 @@ impl Writer {
     fn run(mut self) {
         if let Err(fault) = self.work() {
             eprintln!("child, thread {}: {fault}", self.thread);
-            // A parent that is gone took the journal with it; no process needs to know then.
+            // A parent that is gone closed the journal; no process needs to know then.
             let _ = self.tell(Record::Fault);
         }
     }

@@ -17,7 +17,7 @@ use crate::source::{Item, Source};
 const BATCH_DOCUMENTS: usize = 1000;
 const BATCH_BYTES: u64 = 8 << 20;
 
-/// How many documents were stored and refused, and how long it took.
+/// The number of documents that were stored and refused, and the time needed.
 #[derive(Default)]
 pub(crate) struct Loaded {
     /// The number of stored documents.

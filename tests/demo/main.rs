@@ -41,9 +41,9 @@ const USAGE: &str = "usage: demo [FOLDER], with newline-delimited JSON on standa
 /// What the second and the third process are started with.
 const STORY: &str = "--story";
 const WRITER: &str = "--writer";
-/// The status of a program that a signal ended, as shells tell it: 128 and the number of SIGINT.
+/// The status of a program that a signal ended, as shells report it: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
-/// How long a killed process may take to be gone.
+/// The time that a killed process may need to be gone.
 const END_MAX: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
         [] => {
             let folder = tempfile::tempdir().map_err(|error| format!("no folder for the stores: {error}"))?;
             let status = supervise(folder.path());
-            // An error of the story has been told, and is worth more than one of this.
+            // An error of the story has been printed, and is worth more than one of this.
             let removed = folder.close();
             let status = status?;
             removed.map_err(|error| format!("its folder cannot be removed: {error}"))?;

@@ -1,4 +1,4 @@
-//! An ObjectId taken apart.
+//! An ObjectId split into its parts.
 
 use cairndb::bson::oid::ObjectId;
 

@@ -57,7 +57,7 @@ pub(crate) fn per_second(count: u64, time: Duration) -> u64 {
 /// The same, in words.
 pub(crate) fn rate(count: u64, time: Duration) -> String {
     let rate = per_second(count, time);
-    // Three digits are all that a single run can tell.
+    // Three digits are all that a single run can show.
     let unit = 10_u64.pow(rate.checked_ilog10().unwrap_or(0).saturating_sub(2));
     format!("{} a second", grouped(rate / unit * unit))
 }

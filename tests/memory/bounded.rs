@@ -1,5 +1,5 @@
 //! S9: whatever a request asks for, it ends with an error or an answer, in a process that has no more memory than requests
-//! may take and on a thread with a small stack.
+//! may use and on a thread with a small stack.
 //!
 //! The requests and their ends are in `child/bounded.rs`.
 

@@ -144,7 +144,7 @@ fn a_process_stays_near_its_memory_budget() {
     }
 }
 
-/// Keys had all of each value: 60 `_id`s of 8 MiB took 2.1 to 2.9 GB, indexed values 1.3 GB. A document is held some times while it is
+/// Keys had all of each value: 60 `_id`s of 8 MiB used 2.1 to 2.9 GB, indexed values 1.3 GB. A document is held some times while it is
 /// stored or found, however it is keyed: 164 MB at most in twenty runs. The child maps each large block for itself, so that memory
 /// which is free goes back at once: glibc otherwise keeps blocks of this size in the arenas of its threads, by chance 190 to 291 MiB.
 #[cfg(target_os = "linux")]
@@ -174,7 +174,7 @@ fn keys_of_long_values_stay_near_the_memory_budget() {
     }
 }
 
-/// A sort and a group of twenty times the memory that they may have. What they take beside it are buffers of files and what the
+/// A sort and a group of twenty times the memory that they may have. The memory that they use beside it is buffers of files and what the
 /// allocator keeps.
 #[cfg(target_os = "linux")]
 #[test]

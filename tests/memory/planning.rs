@@ -35,7 +35,7 @@ fn check(name: &str, indexes: &[Document], filter: &Document, sort: &Document) {
 }
 
 /// Each branch is merged of a scan for each value of `a`, and each of these scans tested its entries by a copy of the whole
-/// filter: 60 values in each of 50 branches took 1.2 GB.
+/// filter: 60 values in each of 50 branches used 1.2 GB.
 #[test]
 fn branches_that_are_merged_cost_no_copies_of_the_filter() {
     for (branches, values) in [(50, 60), (100, 60), (50, 120)] {
@@ -46,7 +46,7 @@ fn branches_that_are_merged_cost_no_copies_of_the_filter() {
     }
 }
 
-/// Each branch had its own copy of the bounds that the other conditions give: 500 branches beside 10,000 values took 1 GB.
+/// Each branch had its own copy of the bounds that the other conditions give: 500 branches beside 10,000 values used 1 GB.
 #[test]
 fn branches_share_the_bounds_of_the_other_conditions() {
     let values: Vec<i32> = (0..10_000).collect();
@@ -55,7 +55,7 @@ fn branches_share_the_bounds_of_the_other_conditions() {
     check("10,000 values beside 500 branches", &[doc! { "b": 1, "a": 1 }], &filter, &doc! {});
 }
 
-/// Each index had its own list of the same values: eight of them took 451 MB.
+/// Each index had its own list of the same values: eight of them used 451 MB.
 #[test]
 fn indexes_share_the_bounds_on_the_same_field() {
     let names = ["b", "c", "d", "e", "f", "g", "h", "i"];

@@ -13,9 +13,9 @@ use cairndb_tests::scratch::{Scratch, small};
 use crate::held;
 
 const OPEN_MAX: usize = 10_000;
-/// The bytes that an open transaction may take that has staged one small document.
+/// The bytes that an open transaction may use that has staged one small document.
 const IDLE_BYTES_MAX: usize = 8 << 10;
-/// The bytes that all notes of written keys may take.
+/// The bytes that all notes of written keys may use.
 const NOTES_BYTES_MAX: usize = 24 << 20;
 /// More keys than are noted, so that the notes are full.
 const KEYS: u64 = 700_000;
@@ -77,7 +77,7 @@ fn write(things: &Collection<Document>, writes: u64) {
 fn a_transaction_beside_many_plain_writes_holds_little_and_reads_its_state() {
     let writes = number_from_environment("CAIRNDB_BESIDE_WRITES", WRITES_DEFAULT);
     let scratch = Scratch::new();
-    // As long as the writes take.
+    // As long as the writes last.
     let lifetime = Duration::from_secs(3600);
     let client = scratch.open_with(small().transaction_lifetime(lifetime));
     let things = client.database("app").collection::<Document>("things");

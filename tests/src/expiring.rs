@@ -10,7 +10,7 @@ use crate::choices::mix;
 pub const TTL_INDEX: &str = "at_1";
 /// The index that comes and goes, each time with other keys.
 pub const TOGGLED_INDEX: &str = "toggled";
-/// Tags from here on are those of documents that stay from the start to the end: they make a build take its time.
+/// Tags from here on are those of documents that stay from the start to the end: they make a build last long.
 pub const FIXED_TAGS: u64 = 1 << 40;
 /// The number of fixed documents.
 pub const FIXED_COUNT: u64 = 1500;

@@ -7,7 +7,7 @@ use cairndb::{
     ChangeStream, ChangeStreamEvent, Client, Database, Error, OperationType, ResumeToken, WriteConcern,
 };
 
-/// The collection whose documents tell a follower how far it is to read.
+/// The collection whose documents show a follower how far it is to read.
 const MARKS: &str = "marks";
 
 /// A copy of the collections of a database, by their names and the `_id`s of their documents.

@@ -1,7 +1,7 @@
-//! What a process that will be killed tells its parent, over a pipe: what it is about to do, and what the
+//! The records that a process that will be killed reports to its parent, over a pipe: what it is about to do, and what the
 //! database acknowledged.
 //!
-//! A record is written by one `write` of fewer bytes than a pipe takes at once, so a killed process leaves
+//! A record is written by one `write` of fewer bytes than a pipe accepts at once, so a killed process leaves
 //! whole records, and every record that it wrote reaches the parent.
 
 use std::io::{self, Read, Write};
@@ -67,7 +67,7 @@ pub enum Record {
         /// The value.
         value: i64,
     },
-    /// A sync is about to be asked for, or a ticket was taken: it stands for all writes until now.
+    /// A sync is about to be asked for, or a ticket was requested: it stands for all writes until now.
     SyncBegun {
         /// The sync, or the ticket.
         number: u64,
@@ -104,7 +104,7 @@ pub struct Step {
 const RECORD_BYTES: usize = 24;
 
 impl Record {
-    /// The step of a version, for suites whose oracle follows those alone. Absent if the record tells of something else.
+    /// The step of a version, for suites whose oracle follows those alone. Absent if the record is about something else.
     ///
     /// # Errors
     /// If the process met a fault.

@@ -19,7 +19,7 @@ pub const FIELD_JOURNALED: u64 = 1;
 pub const LOOSE: u64 = 2;
 
 /// Whether the write that makes a document this version asks for a journaled acknowledgement. It follows from the two, so
-/// that no record has to tell it.
+/// that no record has to contain it.
 pub fn is_journaled(tag: u64, version: u64) -> bool {
     mix(mix(tag) ^ version).is_multiple_of(8)
 }

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than anything in the background takes on a busy machine.
+/// Longer than anything in the background lasts on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the work for each racer on a thread of its own, all from the same moment on; what each gave, in the racers'
@@ -50,7 +50,7 @@ pub fn wait_until(is_so: impl Fn() -> bool) {
 }
 
 /// Lets the processor to other threads for a moment, before something that they do is looked at again. A look after the other
-/// would take the time of what is waited for.
+/// would use the time of what is waited for.
 pub fn pause() {
     thread::park_timeout(Duration::from_millis(1));
 }

@@ -20,7 +20,7 @@ const MANY: i64 = 5;
 pub struct Answer {
     /// A number that is another one for each call of the kind, where there is one.
     pub value: i64,
-    /// Whether the call had happened before. Absent where results do not tell.
+    /// Whether the call had happened before. Absent where results do not say.
     pub was_replayed: Option<bool>,
 }
 

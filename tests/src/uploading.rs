@@ -12,7 +12,7 @@ pub fn bucket(client: &Client) -> GridFsBucket {
 }
 
 /// The number of bytes that each chunk of a file has: few, so that a file has many, or many, so that one batch does
-/// not take them all.
+/// not contain them all.
 pub fn chunk_size(tag: u64) -> u32 {
     match mix(tag) % 3 {
         0 => 500,

@@ -14,7 +14,7 @@ const MEANINGS: &str = "base/src/error_meaning.rs";
 /// The crates whose errors reach a program or a client. The tool only compares codes that a server has sent.
 const RAISING: [&str; 7] =
     ["base/src/", "store/src/", "engine/src/", "query/src/", "index/src/", "sequence/src/", "server/src/"];
-/// The least code that is taken for a code wherever it stands.
+/// The least code that counts as a code wherever it stands.
 const UNMISTAKABLE_MIN: u64 = 1_000;
 /// What stands before a number that becomes a code or is compared with one, blanks left out.
 const MAKERS: [&str; 7] = ["Code::of(", "code==", "code!=", "code:", "code()==", "code()!=", "code()==Some("];

@@ -8,7 +8,7 @@ use crate::tree::{File, Finding};
 /// Globs that tests may use: the module they test, and the names that proptest's macros expect.
 const TEST_GLOBS: [&str; 2] = ["super::*", "proptest::prelude::*"];
 
-/// Globs, and names taken from the crate's root instead of the module that defines them.
+/// Globs, and names imported from the crate's root instead of the module that defines them.
 pub(crate) fn hidden_imports(file: &File) -> Vec<Finding> {
     let globs = paths::imports(file).into_iter().filter_map(|named| {
         let path = named.segments.join("::");
@@ -38,7 +38,7 @@ pub(crate) fn unwraps(file: &File) -> Vec<Finding> {
 const CHECKED: [&str; 3] = ["base/src/", "store/src/", "engine/src/"];
 const LOCKS: &str = "base/src/sync.rs";
 
-/// Locks that are taken past `base/src/sync.rs`: the checker of interleavings cannot replace them.
+/// Locks that are used past `base/src/sync.rs`: the checker of interleavings cannot replace them.
 pub(crate) fn real_locks(file: &File) -> Vec<Finding> {
     if file.path == LOCKS || !CHECKED.iter().any(|folder| file.path.starts_with(folder)) {
         return Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn real_locks(file: &File) -> Vec<Finding> {
         .collect()
 }
 
-/// Removals of records as a range past the one function that tells index builds of them.
+/// Removals of records as a range past the one function that notifies index builds of them.
 pub(crate) fn untold_removals(file: &File) -> Vec<Finding> {
     if file.path == "engine/src/catalog/record_removal.rs" {
         return Vec::new();

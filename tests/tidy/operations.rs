@@ -1,7 +1,7 @@
-//! Public functions of `query` that take what a client sent and no operation: nothing ends them, so each must be short by
+//! Public functions of `query` that get what a client sent and no operation: nothing ends them, so each must be short by
 //! itself, and says here why it is.
 //!
-//! A function takes an operation if a parameter has one, or belongs to what it is called on.
+//! A function gets an operation if a parameter has one, or belongs to what it is called on.
 
 use crate::code;
 use crate::tree::{File, Finding, Tree};
@@ -146,7 +146,7 @@ pub(crate) fn violations(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The lines and names of public functions that take input and no operation.
+/// The lines and names of public functions that get input and no operation.
 fn without_operation(file: &File) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut owner = String::new();

@@ -59,7 +59,7 @@ fn contains_phrase(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// Parameters that are tuples taken apart: `(one, other): (One, Other)` passes for one parameter and is two.
+/// Parameters that destructure tuples: `(one, other): (One, Other)` passes for one parameter and is two.
 pub(crate) fn tuple_parameters(file: &File) -> Vec<Finding> {
     // `fn(u8)` is a type and has no name.
     let has_name = |at: usize| file.code.get(at + "fn".len()..).is_some_and(|after| after.starts_with(' '));

@@ -1,4 +1,4 @@
-//! Reads of the store that a transaction must not make unseen: snapshots that are taken, and look-ups of the newest state. A
+//! Reads of the store that a transaction must not make unseen: snapshots, and look-ups of the newest state. A
 //! transaction reads its own snapshot, with what it has staged over it. A new place is a reviewed change of the table: it reads by
 //! what its `Caller` says, or no transaction comes there.
 
@@ -10,7 +10,7 @@ const READS: [&str; 4] = ["Snapshot::take(", "database.record(", "database.get("
 
 /// How often the files of the engine read so.
 const ALLOWED: [(&str, usize); 29] = [
-    // A `Caller` without a transaction comes here, and one with its transaction takes the snapshot of that.
+    // A `Caller` without a transaction comes here, and one with its transaction uses the snapshot of that.
     ("engine/src/execute/read_view.rs", 7),
     ("engine/src/execute/listed.rs", 2),
     ("engine/src/transaction/mod.rs", 2),

@@ -1,7 +1,7 @@
 //! Counts of the present operation of a thread, for code that does not know the operation.
 //!
 //! A verb runs in one thread. What is below it adds to the thread's notes, and the watch of the
-//! verb takes them at its end. A cursor takes them in each of its calls.
+//! verb collects them at its end. A cursor collects them in each of its calls.
 
 use std::cell::{Cell, RefCell};
 
@@ -206,7 +206,7 @@ pub fn examined(keys: u64, documents: u64) {
     add(|tally| &tally.documents_examined, documents);
 }
 
-/// Takes the tally, and leaves an empty one.
+/// Returns the tally, and leaves an empty one.
 #[inline]
 pub fn take_tally() -> Tally {
     let take = |open: &OpenTally| Tally {
@@ -225,7 +225,7 @@ pub fn take_tally() -> Tally {
     TALLY.try_with(take).unwrap_or_default()
 }
 
-/// Takes the plans, and leaves none.
+/// Returns the plans, and leaves none.
 pub fn take_plans() -> Vec<PlanNote> {
     PLANS.try_with(RefCell::take).unwrap_or_default()
 }

@@ -62,7 +62,7 @@ impl People {
         Self { otherwise: Some(layout), ..Self::new(width, layout.look) }
     }
 
-    /// Takes the columns from the sample and writes it.
+    /// Determines the columns by the sample and writes it.
     fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let Some(sample) = self.sample.take() else { return Ok(()) };
         for document in &sample {

@@ -214,7 +214,7 @@ impl Body {
     }
 }
 
-/// Rejects a name that is taken by something else than an empty directory, or than a dump that may be replaced.
+/// Rejects a name that is used by something else than an empty directory, or than a dump that may be replaced.
 fn check_name(name: &Path, may_replace: bool) -> Result<(), Failure> {
     let Ok(metadata) = std::fs::symlink_metadata(name) else { return Ok(()) };
     let is_empty = || std::fs::read_dir(name).is_ok_and(|mut entries| entries.next().is_none());

@@ -1,4 +1,4 @@
-//! The collections of a dump, several at once: each worker reads one from its first document to its last, and takes the
+//! The collections of a dump, several at once: each worker reads one from its first document to its last, and starts the
 //! next.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::talk::Progress;
 /// Progress is shown after as many documents.
 const SHOWN_EACH: u64 = 256;
 
-/// A dump that takes collections.
+/// A dump that accepts collections.
 pub(super) trait Dump: Sync {
     /// Begins a collection.
     fn begin<'a>(&'a self, found: &'a Found) -> Result<Box<dyn Documents + 'a>, Failure>;

@@ -74,7 +74,7 @@ impl Form for Stored {
     }
 }
 
-/// The first field whose name a reader of Extended JSON takes for a type. Documents were written before, so that
+/// The first field whose name a reader of Extended JSON mistakes for a type. Documents were written before, so that
 /// they are well-formed and not too deep.
 fn wrapper_in(document: &RawDocument) -> Option<String> {
     document.iter().flatten().find_map(|(name, value)| {

@@ -14,7 +14,7 @@ use crate::failure::{Exit, Failure};
 /// The number of documents, or bytes, that `--fields auto` reads.
 const SAMPLE_DOCUMENTS: usize = 1_000;
 const SAMPLE_BYTES: usize = 16 << 20;
-/// More columns than this are rejected: no reader takes them, and their names would take the memory.
+/// More columns than this are rejected: no reader accepts them, and their names would use up the memory.
 const COLUMNS_MAX: usize = 10_000;
 /// Deeper documents are not looked into for columns: they are cells of Extended JSON.
 const DEPTH_MAX: usize = 100;
@@ -206,7 +206,7 @@ impl Table {
         })
     }
 
-    /// Takes the columns from the sample and writes it.
+    /// Determines the columns by the sample and writes it.
     fn settle(&mut self, out: &mut Vec<u8>) -> Result<(), Failure> {
         let Some(sample) = self.sample.take() else { return Ok(()) };
         let mut seen = BTreeSet::new();

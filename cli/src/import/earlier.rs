@@ -67,7 +67,7 @@ pub(super) fn missing_in(
     Ok(Some(Missing::Documents))
 }
 
-/// The UUID of the collection in base64, empty if the store tells none. Returns `None` without a collection.
+/// The UUID of the collection in base64, empty if the store returns none. Returns `None` without a collection.
 pub(super) fn uuid(store: &dyn Store, target: &Target) -> Result<Option<CollectionUuid>, Failure> {
     let name = target.collection.as_str();
     let list = raw(&doc! { "listCollections": 1, "filter": { "name": name } })?;

@@ -20,7 +20,7 @@ impl Importer<'_> {
         self.placed(failure)
     }
 
-    /// Tells of the records that were rejected, if an import that came to its end has rejected any.
+    /// Describes the records that were rejected, if an import that came to its end has rejected any.
     pub(super) fn rejected(&self) -> Option<Failure> {
         let told = self.counts.told_after_rejects(self.arguments.dry_run)?;
         let files = self.rejects.shown().map(|files| format!("; what was rejected is in {files}"));

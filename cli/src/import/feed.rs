@@ -2,7 +2,7 @@
 //! order of the file.
 //!
 //! What is under way is limited by bytes, so that neither a quick reader nor a slow store fills the memory. A thread that
-//! cannot go on because nothing takes its work ends; none is waited for, as one may be reading from a terminal.
+//! cannot go on because nothing reads its work ends; none is waited for, as one may be reading from a terminal.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::import::identity::Identity;
 use crate::interruptible::is_by_signal;
 
-/// Bytes that are split and not yet taken. One chunk that is larger goes alone.
+/// Bytes that are split and not yet passed on. One chunk that is larger goes alone.
 const UNDER_WAY_BYTES: usize = 8 << 20;
 /// More threads than this do not help one that commits.
 const PARSERS_MAX: usize = 4;
@@ -110,12 +110,12 @@ impl ReadAhead {
         }
     }
 
-    /// Puts back a chunk that was taken.
+    /// Puts back a chunk that was removed.
     pub(super) fn put_back(&mut self, chunk: Chunk) {
         self.chunks.push_front(chunk);
     }
 
-    /// The chunks that were read and not yet taken.
+    /// The chunks that were read and not yet removed.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         self.chunks.iter()
     }
@@ -233,7 +233,7 @@ impl Reader {
                 Ok(Some(chunk)) => chunk,
                 Ok(None) => return,
                 Err(error) => {
-                    // If nothing takes it, nothing wants to know.
+                    // If nothing reads it, nothing wants to know.
                     let _ = self.promise.send(Promise::Failed(error));
                     return;
                 }
@@ -308,7 +308,7 @@ struct Budget {
 #[derive(Default)]
 struct Taken {
     bytes: usize,
-    /// In the order in which they were taken, which is that in which they are given back.
+    /// In the order in which they were added, which is that in which they are given back.
     each: VecDeque<usize>,
     is_closed: bool,
 }

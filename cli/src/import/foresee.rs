@@ -24,7 +24,7 @@ pub(super) fn foreseen(
         let mut found = store.stream(&target.database, find)?;
         let is_found = found.advance()?;
         match (target.mode, is_found) {
-            // A taken `_id` is for the store to find: it would be a reject.
+            // An `_id` in use is for the store to find: it would be a reject.
             (Mode::Insert, _) => done.inserted += 1,
             (Mode::Upsert | Mode::Merge, false) => done.upserted += 1,
             (Mode::Upsert | Mode::Merge, true) => {

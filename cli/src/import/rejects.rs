@@ -118,7 +118,7 @@ impl Rejects {
         })
     }
 
-    /// Says which files are of earlier imports, whose records were all taken now.
+    /// Says which files are of earlier imports, whose records were all accepted now.
     pub(super) fn tell_old(&self, inputs: &[Input]) {
         for (input, path) in inputs.iter().filter_map(|input| Some((input, self.path(input)?))) {
             if !self.made.contains(&path) && self.is_own(input, &path) {

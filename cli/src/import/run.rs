@@ -326,7 +326,7 @@ impl<'a> Importer<'a> {
         trail.refuse(missing, &self.arguments.store, target)
     }
 
-    /// Tells the trail that an input is done.
+    /// Notes in the trail that an input is done.
     fn end_input(&mut self, store: Option<&dyn Store>, index: usize) -> Result<(), Failure> {
         self.settled = Mark { input: index + 1, offset: 0 };
         if self.trail.is_none() {
@@ -432,7 +432,7 @@ impl<'a> Importer<'a> {
         let position = source.position;
         let mut feed = Feed::start(source.splitter, table.first, &recipe)?;
         let (before, read_before) = (self.bytes_done, self.counts.read);
-        // Nothing that a header could have been mistaken for is told of a table whose rows were passed over.
+        // Nothing that a header could have been mistaken for is said of a table whose rows were passed over.
         let may_lack_rows = matches!(source.format, FileFormat::Csv | FileFormat::Tsv) && recipe.skipped == 0;
         let mut batch = Batch::new(self.arguments.batch as usize);
         // Records that were read from a pipe are gone there, so all of them are stored before a signal ends the

@@ -88,7 +88,7 @@ impl Cluster {
     }
 }
 
-/// The fields by which a collection is sharded. Returns `None` without the right to ask: creating indexes will tell.
+/// The fields by which a collection is sharded. Returns `None` without the right to ask: creating indexes will show them.
 pub(super) fn shard_key(store: &dyn Store, database: &str, name: &str) -> Result<Option<Document>, Failure> {
     let filter = doc! { "_id": format!("{database}.{name}") };
     let find = raw(&doc! { "find": "collections", "filter": filter, "limit": 1 })?;

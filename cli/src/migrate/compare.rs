@@ -18,7 +18,7 @@ const SIDES: Sides = Sides { made: "the target", model: "the source" };
 const OWN_OPTION: &str = "autoIncrement";
 /// Receives how many documents were read.
 pub(super) type Counting<'a> = dyn Fn(u64) + Sync + 'a;
-/// Progress is told after as many documents.
+/// Progress is reported after as many documents.
 const TOLD_EACH: u64 = 256;
 
 /// Compares a view, or a collection but for its documents.

@@ -100,7 +100,7 @@ impl Copier<'_> {
         loop {
             let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Numbered { number, batch }) = next else { return };
-            // After a failure batches are taken and dropped, so that the reader is not held up.
+            // After a failure batches are received and dropped, so that the reader is not held up.
             if self.tally().is_failed() {
                 continue;
             }

@@ -36,7 +36,7 @@ pub(super) struct CountedField<'a> {
     /// The database from which its documents are read.
     pub(super) database: &'a str,
     pub(super) collection: &'a str,
-    /// As `listAutoIncrements` tells it, with the `snapshot` of its sequence.
+    /// As `listAutoIncrements` returns it, with the `snapshot` of its sequence.
     pub(super) declared: &'a Document,
 }
 

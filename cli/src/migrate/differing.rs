@@ -1,4 +1,4 @@
-//! Which documents differ, where hashes have told that some do: both sides are read again in the order of their `_id`s, side
+//! The documents that differ, where hashes have shown that some do: both sides are read again in the order of their `_id`s, side
 //! by side, so that no more than a document of each is in memory.
 
 use std::cmp::Ordering;

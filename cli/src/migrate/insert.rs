@@ -60,14 +60,14 @@ impl Inserter<'_> {
                     self.already_there.fetch_add(1, Ordering::Relaxed);
                 }
                 Some(_) => replaced.push(document),
-                // It is another key than the `_id` that is taken.
+                // It is another key than the `_id` that exists already.
                 None => self.refuse(planned, documents, refused),
             }
         }
         if replaced.is_empty() {
             return Ok(());
         }
-        // Not by a replacement: that takes no fields with a dollar in front.
+        // Not by a replacement: that accepts no fields with a dollar in front.
         self.delete(planned, &replaced)?;
         for refused in self.send(planned, &replaced)? {
             self.refuse(planned, &replaced, &refused);

@@ -213,7 +213,7 @@ impl Told {
         print_lines(lines.into_iter().chain(self.remarks.iter().map(Remark::line))).map(drop)
     }
 
-    /// Tells the plan at the head of a migration.
+    /// Prints the plan at the head of a migration.
     fn say(&self, arguments: &Arguments, plan: &Plan) {
         for line in self.lines(arguments, plan) {
             arguments.talk.say(&line);

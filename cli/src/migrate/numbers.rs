@@ -38,7 +38,7 @@ pub(super) fn read(source: &dyn Store, rule: &Rule) -> Result<Result<Document, S
     Ok(field_of(&counter))
 }
 
-/// The field that a counter makes, as `listAutoIncrements` would tell it, with the snapshot of its sequence.
+/// The field that a counter makes, as `listAutoIncrements` would return it, with the snapshot of its sequence.
 fn field_of(counter: &Document) -> Result<Document, String> {
     let mut field = doc! { "snapshot": snapshot(counter)? };
     for (name, told) in [("Generated", "generated"), ("GenerateOnNull", "generateOnNull")] {

@@ -12,7 +12,7 @@ use crate::patterns::{Rename, renamed_collection};
 use crate::restore::plan::Planned;
 use crate::store::Store;
 
-/// The options that say which documents a collection takes. They come after the documents.
+/// The options that say which documents a collection accepts. They come after the documents.
 pub(super) const VALIDATION: [&str; 3] = ["validator", "validationLevel", "validationAction"];
 
 /// A collection or view of the source, and what it becomes.
@@ -61,7 +61,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Takes the options of a capped collection out of the description: documents are copied in the order of their `_id`s, and
+    /// Removes the options of a capped collection from the description: documents are copied in the order of their `_id`s, and
     /// not in that of their inserts, which such a collection keeps. Returns what to say of it, if it is one.
     pub(super) fn leave_order_out(&mut self) -> Result<Option<&'static str>, Failure> {
         if !self.planned.metadata()?.options.get_bool("capped").unwrap_or(false) {

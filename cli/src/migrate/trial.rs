@@ -23,7 +23,7 @@ impl Trial {
         Ok(Self { store: in_memory()? })
     }
 
-    /// Makes a collection or view, takes what is rejected out of its description, and says so. Returns whether anything is
+    /// Makes a collection or view, removes what is rejected from its description, and says so. Returns whether anything is
     /// left of it.
     pub(super) fn judge(&self, moved: &mut Moved, remarks: &mut Vec<Remark>) -> Result<bool, Failure> {
         if let Some(what) = moved.leave_order_out()? {
@@ -60,7 +60,7 @@ impl Trial {
         Ok(true)
     }
 
-    /// Takes out of a description what the store in memory has not.
+    /// Removes from a description what the store in memory has not.
     fn keep_what_was_made(&self, moved: &mut Moved) -> Result<(), Failure> {
         let (database, name) = (moved.planned.database.clone(), moved.planned.name.clone());
         let store = &*self.store;

@@ -1,4 +1,4 @@
-//! Which documents differ, where hashes have told that some do: both sides are read again, and only what is in a part
+//! The documents that differ, where hashes have shown that some do: both sides are read again, and only what is in a part
 //! that differs is remembered.
 
 use std::collections::{BTreeMap, HashSet};

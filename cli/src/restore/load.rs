@@ -89,7 +89,7 @@ impl Loader<'_> {
     }
 
     fn store(&self, batch: &Directed) {
-        // After a failure batches are taken and dropped, so that the reader is not held up.
+        // After a failure batches are received and dropped, so that the reader is not held up.
         let Some(store) = self.store.filter(|_| !self.tally.is_failed()) else { return };
         let documents = batch.batch.documents();
         let inserted = if batch.is_of_users {

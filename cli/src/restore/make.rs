@@ -251,14 +251,14 @@ pub(crate) fn indexes(
     Ok(())
 }
 
-/// An index as `createIndexes` takes it.
+/// An index as `createIndexes` accepts it.
 pub(crate) struct ToMake {
     pub(crate) index: Document,
     /// The options that no index has. Servers up to 2.6 kept whatever a driver sent.
     pub(crate) unknown: Vec<String>,
 }
 
-/// An index without what servers of other versions tell of it besides, and without what no server knows.
+/// An index without what servers of other versions add to it, and without what no server knows.
 pub(crate) fn to_make(mut index: Document) -> ToMake {
     index.remove("v");
     for name in INDEX_OF_OTHERS {
@@ -271,7 +271,7 @@ pub(crate) fn to_make(mut index: Document) -> ToMake {
     ToMake { index, unknown }
 }
 
-/// An index whose key has directions that servers up to 4.0 took, as those that they meant: `true`, `"1"` and an empty text are
+/// An index whose key has directions that servers up to 4.0 accepted, as those that they meant: `true`, `"1"` and an empty text are
 /// ascending. The name of a kind stays.
 fn converted(mut index: Document) -> Document {
     let Some(key) = index.get("key").and_then(Bson::as_document) else { return index };
@@ -385,7 +385,7 @@ fn create_command(planned: &Planned, options: &Document) -> Result<RawDocumentBu
     raw(&command)
 }
 
-/// The fields that options declare, as a server of CairnDB tells them to mongodump.
+/// The fields that options declare, as a server of CairnDB returns them to mongodump.
 pub(crate) fn declared_fields(options: &Document) -> Vec<Document> {
     match options.get(OWN_OPTION) {
         Some(Bson::Array(fields)) => fields.iter().filter_map(|field| field.as_document().cloned()).collect(),

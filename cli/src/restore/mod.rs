@@ -206,7 +206,7 @@ impl Restore<'_> {
             Err(failure) => {
                 Err(Failure { message: format!("{}; {stays}", failure.message), ..failure.clone() })
             }
-            // A signal is told by its own words.
+            // A signal is reported in its own words.
             Ok(()) => Err(Failure::new(Exit::Failed, stays)),
         }
     }

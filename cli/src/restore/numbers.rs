@@ -24,7 +24,7 @@ pub(crate) enum Position {
     Used(i64),
 }
 
-/// The position that a snapshot tells.
+/// The position that a snapshot contains.
 pub(crate) fn position(snapshot: &Document) -> Position {
     let number = |name: &str| integer(snapshot.get(name));
     let (min, max) = (number("MinValue").unwrap_or(i64::MIN), number("MaxValue").unwrap_or(i64::MAX));
@@ -60,7 +60,7 @@ impl Position {
 /// The options of `createAutoIncrement` that make a field of a dump.
 pub(crate) fn field_options(field: &Document) -> Document {
     let Ok(snapshot) = field.get_document("snapshot") else {
-        // The options that a server of CairnDB told mongodump.
+        // The options that a server of CairnDB returned to mongodump.
         return start_from_existing(field.clone());
     };
     let mut options = Document::new();
@@ -135,7 +135,7 @@ fn advance_field(
     store.run(&planned.database, raw(&command)?).map(drop)
 }
 
-/// The fields of a collection, as `listAutoIncrements` tells them. A store without such fields has none.
+/// The fields of a collection, as `listAutoIncrements` returns them. A store without such fields has none.
 pub(crate) fn existing_fields(store: &dyn Store, planned: &Planned) -> Result<Vec<Document>, Failure> {
     let list = raw(&doc! { "listAutoIncrements": planned.filled() })?;
     let reply = match store.run(&planned.database, list) {

@@ -230,7 +230,7 @@ impl Planned {
         (self.database.clone(), self.name.clone())
     }
 
-    /// The metadata. It is kept as a text, which takes a tenth of the memory.
+    /// The metadata. It is kept as a text, which uses a tenth of the memory.
     pub(crate) fn metadata(&self) -> Result<Metadata, Failure> {
         let mut metadata = parsed(&self.source, self.metadata.as_deref())?;
         if let Some(numbered) = &self.numbered {

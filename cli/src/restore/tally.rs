@@ -49,7 +49,7 @@ pub(crate) struct Tally {
     pub(crate) differences: AtomicU64,
     /// Documents that differ, where they were counted one by one.
     pub(crate) differing_documents: AtomicU64,
-    /// Documents that differ, which are told besides.
+    /// Documents that differ, which are listed besides.
     named: AtomicU64,
     failure: Mutex<Option<Failure>>,
     /// The indexes that cannot be restored, by namespace and name.
@@ -64,7 +64,7 @@ impl Tally {
         Self { kept: Some(Mutex::default()), ..Self::default() }
     }
 
-    /// Takes what was kept so far.
+    /// Removes and returns what was kept so far.
     pub(crate) fn kept(&self) -> Vec<String> {
         let kept = self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
         kept.map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default()
@@ -155,7 +155,7 @@ impl Tally {
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Tells of what was not carried, as `2 documents and 1 other thing were`. Returns `None` if all was.
+    /// Describes what was not carried, as `2 documents and 1 other thing were`. Returns `None` if all was.
     pub(crate) fn left_behind(&self) -> Option<String> {
         let (documents, others) =
             (self.refused.load(Ordering::Relaxed), self.left_out.load(Ordering::Relaxed));

@@ -78,7 +78,7 @@ pub(crate) struct Sides {
     pub(crate) model: &'static str,
 }
 
-/// The indexes of a collection, as `listIndexes` tells them.
+/// The indexes of a collection, as `listIndexes` returns them.
 pub(crate) fn stored_indexes(
     store: &dyn Store,
     database: &str,
@@ -123,7 +123,7 @@ fn compared(indexes: Vec<Document>) -> Vec<Document> {
 const FLAGS: [&str; 4] = ["unique", "sparse", "hidden", "prepareUnique"];
 
 /// An index without what it would be anyway: flags that are not set, and a collation in full that compares bytes. A flag that
-/// is set may be a number, and of a collation what is not said has the value that servers tell.
+/// is set may be a number, and of a collation what is not said has the value that servers return.
 fn normal_index(index: &Document) -> Document {
     let mut normal = sorted(index);
     for name in FLAGS {

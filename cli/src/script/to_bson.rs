@@ -105,7 +105,7 @@ impl<'a, 'js> Writer<'a, 'js> {
         Self { ctx, purpose, bytes_left, values_left: VALUES_BEFORE_LOOK, path: Vec::new() }
     }
 
-    /// Takes bytes of what is left.
+    /// Uses bytes of what is left.
     fn count(&mut self, bytes: usize) -> Result<()> {
         match self.bytes_left.checked_sub(bytes) {
             Some(left) => {
@@ -211,7 +211,7 @@ impl<'a, 'js> Writer<'a, 'js> {
 
     fn object(&mut self, object: &Object<'js>) -> Result<Option<RawBson>> {
         if self.path.len() > DEPTH_MAX {
-            // A value within itself has no end, and is told of by the same words.
+            // A value within itself has no end, and is reported in the same words.
             let words = format!("it has more than {DEPTH_MAX} levels, or is within itself");
             self.path.truncate(3);
             return Err(self.refused(&words));

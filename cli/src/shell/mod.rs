@@ -149,7 +149,7 @@ fn database_of_uri(name: &str) -> Option<String> {
     (scheme.starts_with("mongodb") && !database.is_empty()).then(|| database.to_owned())
 }
 
-/// The store as the shell names it: a URI may have a password, and is told of by its scheme.
+/// The store as the shell names it: a URI may have a password, and is shown by its scheme.
 fn shown_name(name: &str) -> String {
     match name.split_once("://") {
         Some((scheme, rest)) => {

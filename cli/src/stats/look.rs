@@ -176,7 +176,7 @@ impl Sizes {
             bytes: count(&indexes, name).unwrap_or(0),
             uses: None,
         };
-        // MongoDB's own server says what all documents take, and knows no tables.
+        // MongoDB's own server says what all documents use, and knows no tables.
         let tables = count(reply, "tableSize");
         Self {
             documents: number("count"),

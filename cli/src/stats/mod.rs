@@ -1,4 +1,4 @@
-//! `cairn stats`: what is in a store, how much room it takes, and what a server does.
+//! `cairn stats`: what is in a store, how much room it uses, and what a server does.
 
 mod look;
 mod tables;

@@ -74,7 +74,7 @@ pub(super) fn watch(
             return Ok(());
         }
         *lines += 1;
-        // From now on, if the server took longer than a pause: lines that are late would say the same twice.
+        // From now on, if the server needed longer than a pause: lines that are late would say the same twice.
         due = (due + pause).max(now.at);
         before = now;
     }

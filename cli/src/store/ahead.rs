@@ -27,14 +27,14 @@ pub(super) struct Ahead {
     current: RawDocumentBuf,
 }
 
-/// The documents that were read and are in the queue. The reader of documents takes all of it at once: to wake a
+/// The documents that were read and are in the queue. The reader of documents gets all of it at once: to wake a
 /// thread for each document would cost more than reading it.
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
-    /// There is something to take, or nothing more comes.
+    /// There is something to read, or nothing more comes.
     filled: Condvar,
-    /// There is room again, or nothing is taken any more.
+    /// There is room again, or nothing is read any more.
     emptied: Condvar,
 }
 
@@ -52,7 +52,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what was read once there is room. Returns `false` if nothing is taken any more.
+    /// Adds what was read once there is room. Returns `false` if nothing is read any more.
     fn add(&self, read: Read) -> bool {
         let is_full = |state: &mut State| state.read.len() >= AHEAD || state.bytes >= AHEAD_BYTES;
         let waited = self.emptied.wait_while(self.lock(), |state| is_full(state) && !state.is_abandoned);
@@ -66,7 +66,7 @@ impl Queue {
         !state.is_abandoned
     }
 
-    /// Takes all that was read, once there is something. It is empty at the end.
+    /// Removes and returns all that was read, once there is something. It is empty at the end.
     fn take(&self, token: &CancellationToken) -> Result<Vec<Read>, Failure> {
         let mut state = self.lock();
         while state.read.is_empty() && !state.has_ended {
@@ -102,7 +102,7 @@ impl Ahead {
                     Err(failure) => Err(failure),
                 };
                 let is_last = next.is_err();
-                // Nothing is taken any more: the cursor ends with this thread.
+                // Nothing is read any more: the cursor ends with this thread.
                 if !filled.add(next) || is_last {
                     break;
                 }
@@ -123,7 +123,7 @@ impl Drop for Ahead {
 
 impl Documents for Ahead {
     fn advance(&mut self) -> Result<bool, Failure> {
-        // An empty queue at the end leaves it empty, and that is told below.
+        // An empty queue at the end leaves it empty, and that is handled below.
         if self.taken.as_slice().is_empty() {
             self.taken = self.queue.take(&self.token)?.into_iter();
         }
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// A cursor without an end, which tells by its sender that it was dropped.
+    /// A cursor without an end, which reports by its sender that it was dropped.
     struct Endless {
         _alive: std::sync::mpsc::Sender<()>,
         current: RawDocumentBuf,

@@ -25,7 +25,7 @@ use crate::store::{
 /// The number of attempts to open: another process may replace files between two steps of one attempt.
 const ATTEMPTS: u32 = 5;
 /// The memory that a sort, a group or a join holds before it continues in temporary files. The tool says that it
-/// takes little beside the store.
+/// uses little beside the store.
 const STAGE_MEMORY: usize = 32 << 20;
 
 /// The addition to the error that there is no store.
@@ -160,7 +160,7 @@ fn elsewhere(path: &Path) -> Failure {
     Failure::new(Exit::Elsewhere, format!("{name} is open in another process{process}{WITH_SOCKET}"))
 }
 
-/// The process that holds the lock of the folder's marker, where the system tells.
+/// The process that holds the lock of the folder's marker, where the system shows it.
 fn holder(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
 

@@ -108,7 +108,7 @@ pub(crate) trait StoreSession {
     fn next(&mut self, cursor: u32) -> Result<Option<RawDocumentBuf>, Failure>;
 }
 
-/// Is told how much of long work is done, and of how much if that is known.
+/// Learns how much of long work is done, and of how much if that is known.
 pub(crate) type Telling<'a> = dyn FnMut(u64, Option<u64>) + Send + 'a;
 
 /// Receives the progress of a backup.
@@ -154,7 +154,7 @@ pub(crate) struct CompactedBytes {
 #[derive(Debug)]
 pub(crate) struct FolderFacts {
     pub(crate) stats: FolderStats,
-    /// The process that has the folder open for writing, where the system tells.
+    /// The process that has the folder open for writing, where the system shows it.
     pub(crate) holder: Option<u32>,
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn namespace(name: &str) -> Result<(&str, &str), Failure> {
     parts.ok_or_else(|| Failure::usage(format!("{name:?} is not a DB.COLLECTION")))
 }
 
-/// Opens a store for reading. `warn` is told what the user should know.
+/// Opens a store for reading. `warn` gets what the user should know.
 pub(crate) fn open_for_reading(
     name: &Path,
     access: &Access,
@@ -322,7 +322,7 @@ pub(crate) fn open_for_writing(
     })
 }
 
-/// Opens a store to copy it. A folder is taken for this process alone, and opened for reading where it cannot be written to.
+/// Opens a store to copy it. A folder is locked for this process alone, and opened for reading where it cannot be written to.
 pub(crate) fn open_to_copy(
     name: &Path,
     access: &Access,
@@ -334,7 +334,7 @@ pub(crate) fn open_to_copy(
     })
 }
 
-/// Opens a store for work on what is there; a folder is taken for this process alone, and never made.
+/// Opens a store for work on what is there; a folder is locked for this process alone, and never made.
 pub(crate) fn open_existing(
     name: &Path,
     access: &Access,

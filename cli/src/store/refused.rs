@@ -1,4 +1,4 @@
-//! Errors of MongoDB's driver as the tool tells them.
+//! Errors of MongoDB's driver as the tool reports them.
 
 use cairndb::bson::Document;
 use mongodb::error::{Error, ErrorKind};

@@ -77,7 +77,7 @@ impl Remote {
 
     fn parsed(uri: &str, token: &CancellationToken) -> Result<Self, Failure> {
         let uri = uri.to_owned();
-        // A name of `mongodb+srv` is looked up here, which may take as long as a server.
+        // A name of `mongodb+srv` is looked up here, which may need as long as a server.
         let at_once = Patience { token: token.clone(), after: Duration::ZERO };
         let options = wait(&at_once, move || Ok(ClientOptions::parse(uri).run()))?;
         let options = options.map_err(|error| unusable(&error))?;
@@ -91,7 +91,7 @@ impl Remote {
         Ok(Self { server: Server::reach(client, name, token)?, written: Mutex::default() })
     }
 
-    /// Runs a command that takes long. A signal ends the wait, and the server ends the command when this process has ended.
+    /// Runs a command that lasts long. A signal ends the wait, and the server ends the command when this process has ended.
     fn run_until_signal(
         &self,
         database: &str,
@@ -177,7 +177,7 @@ impl Store for Remote {
                 self.run_until_signal(database, &doc! { "compact": collection }, signals)?
             }
         };
-        // MongoDB's own server tells only how many bytes are free.
+        // MongoDB's own server returns only how many bytes are free.
         let before = count(&reply, "bytesBefore").or_else(|| count(&reply, "bytesFreed")).unwrap_or_default();
         Ok(CompactedBytes { before, after: count(&reply, "bytesAfter").unwrap_or_default() })
     }

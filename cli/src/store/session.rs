@@ -494,7 +494,7 @@ fn has_writing_stage(command: &RawDocument) -> bool {
         .any(|stage| stage.as_document().is_some_and(|stage| matches!(name_of(stage), "$out" | "$merge")))
 }
 
-/// Whether a folder leaves the answer to a server. `explain` tells of the server as well.
+/// Whether a folder leaves the answer to a server. `explain` describes the server as well.
 fn is_about_server(command: &RawDocument) -> bool {
     let name = name_of(command);
     name == "explain" || !cairndb::has_command(name)

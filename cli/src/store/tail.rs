@@ -54,7 +54,7 @@ impl Tail {
         Ok(tail)
     }
 
-    /// Runs a command in the cursor's session. One that is given up after a signal takes the session with it, and the cursor has
+    /// Runs a command in the cursor's session. One that is given up after a signal ends the session too, and the cursor has
     /// ended.
     fn send(&mut self, command: RawDocumentBuf) -> Result<Document, Failure> {
         let Some(mut session) = self.session.take() else {
@@ -70,7 +70,7 @@ impl Tail {
         answer.map_err(|error| self.server.failure(&error)).inspect_err(|_| self.id = 0)
     }
 
-    /// Takes the documents of a batch.
+    /// Reads the documents of a batch.
     fn take(&mut self, reply: &Document, name: &str) -> Result<(), Failure> {
         let unreadable = |error: &dyn std::error::Error| {
             Failure::new(Exit::Failed, format!("the server's answer: {error}"))

@@ -271,7 +271,7 @@ impl Printer<'_> {
         })
     }
 
-    /// Appends the lines of events, and tells the token of the last one.
+    /// Appends the lines of events, and sets the token of the last one.
     fn gather(&mut self, time: Duration, token: &mut Option<RawDocumentBuf>) -> Result<(), Failure> {
         let mut time = time;
         while self.bytes.len() < BATCH_BYTES && self.stream.advance_within(time)? {

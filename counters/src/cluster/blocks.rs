@@ -34,7 +34,7 @@ struct Slot {
 }
 
 impl Blocks {
-    /// Takes values of a counter, at least one and at most `count`. A gapless one gives no more than is asked for, and within
+    /// Draws values of a counter, at least one and at most `count`. A gapless one gives no more than is asked for, and within
     /// a transaction only if `session` is one.
     pub(super) fn take(
         &self,
@@ -48,7 +48,7 @@ impl Blocks {
             return Err(SequenceError::OptionRange { option: "count", expected, value }.into());
         }
         let slot = self.slot(counters, id);
-        // Held while the block is taken: who waits here needs a value of it.
+        // Held while the block is drawn: a thread that waits here needs a value of it.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let known = match slot.counter.take() {
             Some(known) => known,

@@ -10,7 +10,7 @@ use crate::cluster::held::Held;
 use crate::error::Result;
 use crate::numbers::Numbers;
 
-/// A client of MongoDB's driver, and the numbers that it has taken ahead. Clones share them; what is left of them when the
+/// A client of MongoDB's driver, and the numbers that it has drawn ahead. Clones share them; what is left of them when the
 /// last one is dropped is lost, as it is in a process that dies.
 ///
 /// ```no_run
@@ -29,7 +29,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that takes numbers by one of the driver.
+    /// A client that draws numbers by one of the driver.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +54,7 @@ impl Client {
         Ok(Self::new(sync::Client::with_uri_str(uri)?))
     }
 
-    /// Looks for all counters in one collection: what `cairn migrate` was told by `--counters`. Without it those of a database
+    /// Looks for all counters in one collection: what `cairn migrate` was given by `--counters`. Without it those of a database
     /// are in its collection `counters`.
     ///
     /// ```no_run

@@ -53,7 +53,7 @@ impl<T: Send + Sync> Numbered<T> for Collection<T> {
         let documents = [serialized(document.borrow())?];
         let first = self.insert(&documents);
         let again = match first {
-            // Another process, or a document that came by another way, has the number: the rest of the block may be taken
+            // Another process, or a document that came by another way, has the number: the rest of the block may be used
             // too.
             Err(error) if self.gives_up(&error)? => self.insert(&documents),
             other => other,
@@ -109,7 +109,7 @@ impl<T: Send + Sync> Collection<T> {
         let mut generated: HashMap<usize, Generated> = HashMap::new();
         for counter in fields.iter() {
             let Some(field) = &counter.field else { continue };
-            // All are looked at before any number is taken: a document that is rejected spends none.
+            // All are looked at before any number is drawn: a document that is rejected spends none.
             let fates: std::result::Result<Vec<Fate>, _> =
                 documents.iter().map(|document| fate(document, field)).collect();
             let values = self.values(counter, &fates?, session.as_deref_mut())?;

@@ -111,8 +111,8 @@ impl Counter {
         SequenceError::Exceeded { limit: self.limit() }
     }
 
-    /// The filter and the update by which `count` values are taken at once. If it starts over the update is a pipeline, which
-    /// takes what fits, and tells by the document before it. The filter finds nothing if too few are left, or if the counter
+    /// The filter and the update by which `count` values are drawn at once. If it starts over the update is a pipeline, which
+    /// draws what fits, and whose result is the document before it. The filter finds nothing if too few are left, or if the counter
     /// was declared again meanwhile.
     pub(super) fn taking(&self, count: u64) -> (Document, Update) {
         let mut filter = doc! {
@@ -131,14 +131,14 @@ impl Counter {
         (filter, Update::Add(doc! { "$inc": { "seq": step.unwrap_or(0) } }))
     }
 
-    /// The values that were taken, by the document after the update.
+    /// The values that were drawn, by the document after the update.
     pub(super) fn taken(&self, after: i64, count: u64) -> Run {
         let back = i128::from(self.increment) * (i128::from(count) - 1);
         let first = i64::try_from(i128::from(after) - back).unwrap_or(after);
         Run { next: first, increment: self.increment, left: count }
     }
 
-    /// The values that a pipeline took, by the document before it: as many as asked for, or the next one, or the first of a
+    /// The values that a pipeline drew, by the document before it: as many as asked for, or the next one, or the first of a
     /// new round.
     pub(super) fn taken_around(&self, before: i64, count: u64) -> Run {
         let fits = |count: u64| {
@@ -223,14 +223,14 @@ impl Counter {
 /// The update that draws values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Update {
-    /// The document after it says what was taken.
+    /// The document after it says what was drawn.
     Add(Document),
-    /// A pipeline; the document before it says what was taken.
+    /// A pipeline; the document before it says what was drawn.
     Around(Vec<Document>),
 }
 
 impl Run {
-    /// Takes up to `count` values.
+    /// Draws up to `count` values.
     pub(super) fn take(&mut self, count: u64) -> Vec<i64> {
         let count = count.min(self.left);
         let value = |at: u64| i128::from(self.next) + i128::from(self.increment) * i128::from(at);

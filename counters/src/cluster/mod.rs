@@ -1,4 +1,4 @@
-//! The traits for a MongoDB cluster: counters that `cairn migrate` made, taken by `findAndModify`.
+//! The traits for a MongoDB cluster: counters that `cairn migrate` made, drawn by `findAndModify`.
 //!
 //! The types here stand around those of `mongodb::sync` and give all of their calls by `Deref`. The driver's own types cannot
 //! have the traits: a collection of theirs does not give its client, and blocks of numbers must be held by something that

@@ -27,7 +27,7 @@ pub(super) fn read(
     }
 }
 
-/// Takes values of a counter, at least one and at most `count`, by one call where the counter is as it is `known` to be.
+/// Draws values of a counter, at least one and at most `count`, by one call where the counter is as it is `known` to be.
 pub(super) fn take(
     counters: &Collection<Document>,
     mut known: Counter,
@@ -44,7 +44,7 @@ pub(super) fn take(
             };
             return Ok((found, run));
         }
-        // It was declared again, or fewer values are left. Another process may take those before this one does.
+        // It was declared again, or fewer values are left. Another process may draw those before this one does.
         known = read(counters, &known.id, session.as_deref_mut())?;
         if !known.is_cycled() {
             count = known.left(count);

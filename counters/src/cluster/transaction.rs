@@ -44,7 +44,7 @@ fn commit(session: &mut ClientSession, began: Instant) -> Result<()> {
     loop {
         match session.commit_transaction().run() {
             Ok(()) => return Ok(()),
-            // It may have been committed; committing again tells.
+            // It may have been committed; committing again shows it.
             Err(error)
                 if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) && began.elapsed() < LIMIT => {}
             Err(error) => return Err(error.into()),

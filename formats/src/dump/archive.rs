@@ -81,7 +81,7 @@ impl Checksum {
 /// Appends all that comes before the first segment.
 ///
 /// # Errors
-/// Where the descriptions are larger than a reader takes.
+/// If the descriptions are larger than a reader accepts.
 pub fn push_prelude(out: &mut Vec<u8>, header: &Header, declared: &[Declared]) -> Result<(), Refusal> {
     out.extend_from_slice(&MAGIC);
     let mut document = RawDocumentBuf::new();

@@ -19,7 +19,7 @@ const CARRIED_BY_COLLECTION: &[&str] = &["autoIncrement", "sequences"];
 /// The fields that it has in a prelude and in the header of an archive.
 const CARRIED_BY_DUMP: &[&str] = &["format", "tool", "moment", "sequences"];
 
-/// The options that `listCollections` of any version of MongoDB tells, and `autoIncrement`, which is CairnDB's.
+/// The options that `listCollections` of any version of MongoDB returns, and `autoIncrement`, which is CairnDB's.
 const OPTIONS: &[&str] = &[
     "autoIncrement",
     "capped",
@@ -307,7 +307,7 @@ fn unknown(place: &str, name: &str) -> Refusal {
 }
 
 /// Rejects a name that differs from a type of Extended JSON in one byte, wherever it is: the value would be a document, which
-/// a filter takes as well.
+/// a filter accepts as well.
 fn check_types(fields: &Document) -> Result<(), Refusal> {
     for (name, value) in fields {
         if TYPES.iter().any(|known| differs_in_one_byte(known, name)) {

@@ -22,7 +22,7 @@ pub struct Metadata {
     pub collection_name: Option<String>,
     /// `collection`, `view` or `timeseries`.
     pub kind: Option<String>,
-    /// The auto-increment fields, as `listAutoIncrements` tells, each with the `snapshot` of its sequence.
+    /// The auto-increment fields, as `listAutoIncrements` returns them, each with the `snapshot` of its sequence.
     pub numbered: Vec<Document>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn parse_document(text: &[u8]) -> Result<Document, Refusal> {
     Document::try_from(raw).map_err(|error| wrong(&error))
 }
 
-/// Takes a document out of the fields. Null means the same as no field.
+/// Removes a document from the fields and returns it. Null means the same as no field.
 pub(crate) fn document(fields: &mut Document, name: &str) -> Result<Option<Document>, Refusal> {
     match fields.remove(name) {
         None | Some(Bson::Null) => Ok(None),
@@ -95,7 +95,7 @@ pub(crate) fn document(fields: &mut Document, name: &str) -> Result<Option<Docum
     }
 }
 
-/// Takes an array of documents out of the fields.
+/// Removes an array of documents from the fields and returns it.
 pub(crate) fn documents(fields: &mut Document, name: &str) -> Result<Vec<Document>, Refusal> {
     let wrong = || Refusal::wrong_type(format!("{name} is not an array of documents"));
     let items = match fields.remove(name) {
@@ -107,7 +107,7 @@ pub(crate) fn documents(fields: &mut Document, name: &str) -> Result<Vec<Documen
     items.into_iter().map(document).collect()
 }
 
-/// Takes a text out of the fields.
+/// Removes a text from the fields and returns it.
 pub(crate) fn text_of(fields: &mut Document, name: &str) -> Result<Option<String>, Refusal> {
     match fields.remove(name) {
         None | Some(Bson::Null) => Ok(None),

@@ -125,7 +125,7 @@ fn moment(name: Option<&str>) -> Result<Moment, Refusal> {
     }
 }
 
-/// Takes the field `sequences` out of the fields: the snapshots of sequences, by database.
+/// Removes the field `sequences` from the fields and returns it: the snapshots of sequences, by database.
 pub fn sequences(fields: &mut Document) -> Result<Vec<(String, Vec<Document>)>, Refusal> {
     let mut by_database = document(fields, "sequences")?.unwrap_or_default();
     let databases: Vec<String> = by_database.keys().cloned().collect();

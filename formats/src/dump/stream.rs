@@ -106,7 +106,7 @@ impl<R: Read> Source<R> {
             DumpError::Damaged { .. } => damaged(start, "the file ends within a document"),
             DumpError::Io(error) => DumpError::Io(error),
         })?;
-        // All of it is checked: a store may be asked to take it by a message that says where it ends.
+        // All of it is checked: a store may be asked to store it by a message that says where it ends.
         match validate(document) {
             Ok(_)
             // The store decides about limits, and names the document.

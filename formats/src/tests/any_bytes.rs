@@ -1,4 +1,4 @@
-//! Any bytes in any format: reading ends, nothing panics, and what is accepted is a document that the store takes. The
+//! Any bytes in any format: reading ends, nothing panics, and what is accepted is a document that the store accepts. The
 //! fuzz target `formats` looks further; this is its short form, which runs with every test.
 
 use std::sync::Arc;

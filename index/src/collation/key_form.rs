@@ -1,7 +1,7 @@
 //! The key form of a value: sort keys in place of texts, and how a sort key becomes a text.
 //!
 //! A sort key is bytes, and a text is UTF-8. So a key is written seven bits a character, from the highest bit on: the order
-//! of the bytes stays, different keys stay different, and a key takes an eighth more room. Format of entries: see
+//! of the bytes stays, different keys stay different, and a key needs an eighth more room. Format of entries: see
 //! `docs/format.md`; it does not change within a [version of the rules](super::version).
 
 use bson::raw::CStr;

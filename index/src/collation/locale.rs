@@ -1,6 +1,6 @@
 //! Which languages a collation may name, and the kinds of order that some of them have.
 //!
-//! The names are MongoDB's, which takes no other spelling: `en_US`, but not `en-us`.
+//! The names are MongoDB's, which accepts no other spelling: `en_US`, but not `en-us`.
 
 /// A language, with what is known of its rules.
 #[derive(Clone, Copy, Debug)]

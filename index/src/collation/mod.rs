@@ -1,7 +1,7 @@
 //! The comparison of strings: by their bytes, or by the rules of a language.
 //!
 //! [`Collation`] is a cheap handle that is made once of a document such as `{locale: "de", strength: 1}`. What compares
-//! values takes one ([`compare`](Collation::compare)), and what sorts bytes takes the **key form** of a value: the
+//! values uses one ([`compare`](Collation::compare)), and what sorts bytes uses the **key form** of a value: the
 //! same value with the sort key of each text in the text's place. Key forms compare by their bytes as the values compare by
 //! the collation, so keys, intervals and ranges need no other rule.
 //!

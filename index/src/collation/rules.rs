@@ -168,7 +168,7 @@ fn kind(code: &str) -> Option<CollationType> {
 
 /// The text with long runs of combining marks broken, which only hostile texts have.
 fn bounded(text: &str) -> Cow<'_, str> {
-    // Every mark takes two bytes or more, so short texts have no long run. ASCII has none at all.
+    // Every mark uses two bytes or more, so short texts have no long run. ASCII has none at all.
     // Nearly every text ends here, without a copy.
     if text.len() <= 2 * MARKS_MAX || text.is_ascii() || !has_long_run(text) {
         return Cow::Borrowed(text);

@@ -221,7 +221,7 @@ fn sort_keys_are_those_of_the_version() {
 
 const SUM: u64 = 16_631_497_397_384_481_460;
 
-/// Runs of combining marks without an end: the rules took time with the square of their length.
+/// Runs of combining marks without an end: the time of the rules grew with the square of their length.
 #[test]
 fn hostile_texts_take_time_by_their_length() {
     let collation = collation(&doc! { "locale": "en", "strength": 2 });

@@ -35,7 +35,7 @@ const LOCALES: [&str; 14] = [
     "zh",
 ];
 
-/// Texts of many scripts, with letters, signs and marks that rules tell apart.
+/// Texts of many scripts, with letters, signs and marks that rules distinguish.
 const TEXTS: [&str; 32] = [
     "a",
     "A",

@@ -104,7 +104,7 @@ struct Chosen<'a> {
 struct Crossing<'a> {
     array: &'a RawArray,
     name: &'a str,
-    /// Whether fields that end here take the array as one value.
+    /// Whether fields that end here read the array as one value.
     as_whole: bool,
     /// For each field of the index, how it meets the array.
     routes: Vec<Route<'a>>,
@@ -209,7 +209,7 @@ fn cross<'a>(
         return expand(spec, keys, None, slots.collect());
     }
     let chosen: Vec<_> = routes.iter().map(|route| choose(crossing.array, *route)).collect();
-    // A field that took a position of the array finds the same under every element. If all fields do, one
+    // A field that reached a position of the array finds the same under every element. If all fields do, one
     // element gives all keys; otherwise a position in a long array of arrays would be followed once for each
     // element, which is quadratic.
     let depends_on_element = routes.iter().zip(&chosen).any(|(route, chosen)| match route {

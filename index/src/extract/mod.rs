@@ -72,7 +72,7 @@ struct SoughtValue {
 }
 
 impl SoughtKey {
-    /// Takes the key bytes and the value of the next field of a key.
+    /// Adds the key bytes and the value of the next field of a key.
     fn take(&mut self, at: usize, bytes: &[u8], placed: PlacedValue<'_>) {
         if at == 0 {
             self.equal = 0;
@@ -192,7 +192,7 @@ impl ExtractedKeys {
     }
 
     /// Appends the shortened key of a value if it is the one whose key was made last. A document may need it for each element of
-    /// an array, and it takes as long to make as the value is long.
+    /// an array, and it needs as long to make as the value is long.
     #[cold]
     fn append_again(&mut self, value: RawBsonRef<'_>, at: usize) -> bool {
         let Some(last) = self.shortened.get(at).filter(|last| !last.key.is_empty()) else { return false };
@@ -239,7 +239,7 @@ impl ExtractedKeys {
             return Err(Error::TooManyKeys { limit: KEYS_MAX });
         }
         // Checked after each key, so the buffer outgrows the limit by one key at most.
-        // What is encoded and not kept takes as long.
+        // Encoding without keeping costs as much time.
         if self.bytes.len() + self.encoded > KEY_BYTES_MAX {
             return Err(Error::KeysTooLarge { limit: KEY_BYTES_MAX });
         }
@@ -249,7 +249,7 @@ impl ExtractedKeys {
 
     fn sort(&mut self) {
         let mut ends = std::mem::take(&mut self.ends);
-        // The type bytes take part in the order, so `dedup`, which keeps the first of equal keys, keeps the
+        // The type bytes participate in the order, so `dedup`, which keeps the first of equal keys, keeps the
         // one with the smallest type bytes, in whatever order the elements came.
         ends.sort_unstable_by_key(|ends| (self.key_bytes(*ends), self.key_types(*ends)));
         ends.dedup_by_key(|ends| self.key_bytes(*ends));

@@ -274,7 +274,7 @@ fn long_elements_of_an_array_are_told_apart() {
     assert_eq!(keys.len(), 1);
 }
 
-/// The value was encoded and digested again for each element: 100,000 times 2 MB took minutes.
+/// The value was encoded and digested again for each element: 100,000 times 2 MB needed minutes.
 #[test]
 fn a_long_value_beside_an_array_is_encoded_once() {
     let spec = spec(&doc! { "text": 1, "a": 1 }, Sparseness::NotSparse).with_long_keys(LongKeys::Shortened);

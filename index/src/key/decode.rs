@@ -18,7 +18,7 @@ use super::number::{SHORT_BYTES, read_number, read_short, skip_magnitude};
 use super::type_bytes::{restore_common, restore_number, restore_text_type};
 use crate::error::Error;
 
-/// Takes one field from the front of the key, and its type bytes if there are any.
+/// Reads and removes one field at the front of the key, and its type bytes if there are any.
 pub(super) fn decode_value(
     key: &mut &[u8],
     direction: Direction,
@@ -36,7 +36,7 @@ pub(super) fn decode_value(
     value.ok_or(Error::KeyMalformed { expected: "a valid value", value: element_type as u8 })
 }
 
-/// Takes one field and its type bytes from the front of the key, and appends its BSON bytes to the document.
+/// Reads and removes one field and its type bytes at the front of the key, and appends its BSON bytes to the document.
 #[inline]
 pub(super) fn decode_typed(
     key: &mut &[u8],
@@ -67,7 +67,7 @@ fn decode_common(
     Some(element_type)
 }
 
-/// Takes one field from the front of the key, and its type bytes if there are any, and appends its BSON bytes to the document.
+/// Reads and removes one field at the front of the key, and its type bytes if there are any, and appends its BSON bytes to the document.
 pub(super) fn decode_bytes(
     key: &mut &[u8],
     direction: Direction,

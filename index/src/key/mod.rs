@@ -74,7 +74,7 @@ pub fn encode_with_types(
     encode::encode_field(value, direction, key, types);
 }
 
-/// Takes one field from the front of `key` and its type bytes from the front of `types`, and returns
+/// Reads and removes one field at the front of `key` and its type bytes at the front of `types`, and returns
 /// the exact value that was encoded. On an error both stay as they are.
 ///
 /// A [`Bson`] document holds one value for each name: of two fields with one name it keeps the last.
@@ -83,7 +83,7 @@ pub fn decode(key: &mut &[u8], direction: Direction, types: &mut &[u8]) -> Resul
     decode::decode_value(key, direction, Some(types))
 }
 
-/// Takes one field from the front of `key` without its type bytes, and returns a value that compares
+/// Reads and removes one field at the front of `key` without its type bytes, and returns a value that compares
 /// equal to the encoded one: the smallest type that holds a number (int32, int64, double,
 /// decimal128, in this order), and a string for a symbol. On an error `key` stays as it is.
 ///
@@ -100,7 +100,7 @@ pub fn decode_canonical(key: &mut &[u8], direction: Direction) -> Result<Bson, E
     decode::decode_value(key, direction, None)
 }
 
-/// Takes one field as [`decode`] does, but appends the value's BSON bytes, without type and name, to
+/// Reads and removes one field as [`decode`] does, but appends the value's BSON bytes, without type and name, to
 /// `document`, and returns the type. On an error `document` stays as it was.
 pub fn decode_bytes(
     key: &mut &[u8],

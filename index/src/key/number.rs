@@ -42,7 +42,7 @@ pub(super) fn write_number(number: Number, key: &mut Vec<u8>) {
     }
 }
 
-/// Appends an integer, with the same bytes as [`write_number`], but without taking a [`Number`] apart.
+/// Appends an integer, with the same bytes as [`write_number`], but without splitting a [`Number`].
 #[inline]
 pub(super) fn write_integer(value: i64, key: &mut Vec<u8>) {
     if value == 0 {
@@ -53,7 +53,7 @@ pub(super) fn write_integer(value: i64, key: &mut Vec<u8>) {
     write_double_and_rest(sign, double, AfterDouble { units, has_digits: 0 }, key);
 }
 
-/// Appends a double, with the same bytes as [`write_number`], but without taking a [`Number`] apart.
+/// Appends a double, with the same bytes as [`write_number`], but without splitting a [`Number`].
 #[inline]
 pub(super) fn write_double(value: f64, key: &mut Vec<u8>) {
     // The bits of positive doubles sort as their values do.

@@ -1,5 +1,5 @@
-//! A decimal128 from text, as MongoDB reads it. There is no other reader of decimals in the workspace: that of `bson` takes
-//! an empty text and a lone sign, point or exponent for a number.
+//! A decimal128 from text, as MongoDB reads it. There is no other reader of decimals in the workspace: that of `bson` reads
+//! an empty text and a lone sign, point or exponent as a number.
 
 use bson::Decimal128;
 
@@ -84,7 +84,7 @@ fn finite(is_negative: bool, digits: &str, exponent: i64) -> Option<Read> {
         let exponent = i32::try_from(exponent.clamp(least, most)).ok()?;
         return pack(is_negative, 0, exponent).map(|number| Read { number, is_exact: true });
     }
-    // Digits are dropped for two reasons, and rounded once: a second rounding could take the result of the first for
+    // Digits are dropped for two reasons, and rounded once: a second rounding could mistake the result of the first for
     // an exact half.
     let too_small = usize::try_from(least.saturating_sub(exponent)).unwrap_or(0);
     let dropped = digits.len().saturating_sub(DIGITS_MAX).max(too_small);

@@ -169,7 +169,7 @@ impl Number {
             Parts::Positive(magnitude) => (false, magnitude),
             Parts::Negative(std::cmp::Reverse(magnitude)) => (true, magnitude),
         };
-        // The zeros tell 1.0 from 1.00, which are equal and must come back as they were.
+        // The zeros distinguish 1.0 from 1.00, which are equal and must come back as they were.
         let (coefficient, exponent) = magnitude.to_decimal()?;
         let coefficient = coefficient.checked_mul(10_u128.checked_pow(u32::from(zeros))?)?;
         pack(negative, coefficient, exponent - i32::from(zeros))

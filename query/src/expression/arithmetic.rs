@@ -217,7 +217,7 @@ pub(super) fn abs<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<'d>, Error>
     })
 }
 
-/// The argument of an operator that takes one number. Returns `None` if it is null or missing.
+/// The argument of an operator with one number. Returns `None` if it is null or missing.
 pub(super) fn one_number(arguments: &Arguments<'_, '_>) -> Result<Option<Numeric>, Error> {
     let value = arguments.value(0)?;
     if value.is_nullish() {

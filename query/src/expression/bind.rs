@@ -138,7 +138,7 @@ pub(super) fn parse_current_date(
     check_empty(operator, operand, Code::CURRENT_DATE_ARGUMENT).map(|()| Node::CurrentDate)
 }
 
-/// Rejects an argument of an operator that takes none. MongoDB accepts `{}` and an empty list of arguments.
+/// Rejects an argument of an operator that has none. MongoDB accepts `{}` and an empty list of arguments.
 fn check_empty(operator: &'static str, operand: RawBsonRef<'_>, code: Code) -> Result<(), Error> {
     let is_empty = operand.as_document().is_some_and(bson::RawDocument::is_empty)
         || operand.as_array().is_some_and(bson::RawArray::is_empty);
@@ -223,7 +223,7 @@ pub(super) fn evaluate_reduce<'d>(
     Ok(value)
 }
 
-/// The elements of an operator's input, and a reservation of the memory that they take meanwhile.
+/// The elements of an operator's input, and a reservation of the memory that they use meanwhile.
 ///
 /// Returns `None` if the input is null or missing.
 fn elements<'d>(

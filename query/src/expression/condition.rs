@@ -1,6 +1,6 @@
 //! Comparisons, logic and choices: `$eq` and the other comparisons, `$and`, `$or`, `$not`, `$cond`, `$ifNull`.
 //!
-//! Unlike in filters, a comparison takes values of all types, by the one order of all values. A missing value comes
+//! Unlike in filters, a comparison accepts values of all types, by the one order of all values. A missing value comes
 //! before null in it.
 
 use std::cmp::Ordering;
@@ -90,7 +90,7 @@ pub(super) fn parse_cond(
         COND.parse(parser, operator, operand)?
     } else {
         let arguments = parser.list(operand)?;
-        // The list has no entry in the table of counts, because `$cond` also takes an object.
+        // The list has no entry in the table of counts, because `$cond` also accepts an object.
         if arguments.len() != 3 {
             let expected = "exactly 3".to_owned();
             return Err(Error::ArgumentCount {

@@ -398,7 +398,7 @@ fn as_date<'d>(value: RawBsonRef<'_>) -> Result<Value<'d>, &'static str> {
     if let Some(text) = value.as_str() {
         return parse_text(text).map(Value::date);
     }
-    // MongoDB takes an int64, double or decimal for milliseconds, and an int32 or a boolean for a mistake.
+    // MongoDB reads an int64, double or decimal as milliseconds, and rejects an int32 or a boolean as a mistake.
     if value.as_i32().is_some() || value.as_bool().is_some() {
         return Err(UNSUPPORTED);
     }

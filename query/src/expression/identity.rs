@@ -187,7 +187,7 @@ fn whole(number: Numeric) -> i64 {
             if value.total_cmp(&BEYOND).is_eq() { i64::MIN } else { value as i64 }
         }
         Numeric::Decimal(value) => {
-            // A double is enough to tell on which side of the range a decimal lies.
+            // A double is enough to see on which side of the range a decimal lies.
             let double = decimal::to_double(value);
             let limit = if double < 0.0 { i64::MIN } else { i64::MAX };
             if double.is_nan() { 0 } else { decimal::to_integer(value, Rounding::HalfEven).unwrap_or(limit) }

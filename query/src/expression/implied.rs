@@ -1,6 +1,6 @@
 //! The conditions on single fields that hold in every document for which an expression is true.
 //!
-//! Told are comparisons of a field with something that no document changes, alone or within `$and` and `$or`. Everything else
+//! These are comparisons of a field with something that no document changes, alone or within `$and` and `$or`. Everything else
 //! is unknown, which costs an index and never an answer. What an index makes of it is in `filter::implied`.
 
 use bson::{RawBson, RawDocumentBuf};
@@ -49,7 +49,7 @@ impl Implied {
         let mut conjuncts = Vec::new();
         while let Some(part) = open.pop() {
             match part {
-                // The last one is taken next, so that they come in the order in which they were written.
+                // The last one is read next, so that they come in the order in which they were written.
                 Self::All(parts) => open.extend(parts.into_iter().rev()),
                 Self::Any(_) | Self::Compared(_) | Self::Unknown => conjuncts.push(part),
             }

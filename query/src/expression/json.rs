@@ -490,7 +490,7 @@ mod tests {
             bson!({ "$reduce": { "input": { "$range": [0, 5000] }, "initialValue": [], "in": ["$$value"] } });
         check_error(bson!({ "$toString": deep.clone() }), 241);
         check(bson!({ "$convert": { "input": deep, "to": "string", "onError": "deep" } }), bson!("deep"));
-        // A control character takes one byte, and six in the text.
+        // A control character uses one byte, and six in the text.
         let controls = bson!({ "$reduce": { "input": { "$range": [0, 22] }, "initialValue": "\u{1}", "in": { "$concat": ["$$value", "$$value"] } } });
         let large = bson!({ "$convert": { "input": [controls], "to": "string", "onError": "large" } });
         check(large, bson!("large"));

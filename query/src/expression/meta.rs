@@ -1,7 +1,7 @@
 //! `$meta`: what is known of a document besides its fields. Here it is the key by which it was found, the id of its record, what it
 //! was sorted by, and the number by which it was drawn.
 //!
-//! A keyword becomes a variable whose name no text of an expression can have. Where documents come from a search that tells their
+//! A keyword becomes a variable whose name no text of an expression can have. Where documents come from a search that returns their
 //! metadata, these variables are defined, and get their values for each document; everywhere else `$meta` is rejected.
 
 use bson::raw::cstr;
@@ -147,7 +147,7 @@ pub(super) fn parse(
 }
 
 impl Variables {
-    /// Lets `$meta` be used: documents have no metadata until [`set_metadata`](Self::set_metadata) tells it.
+    /// Lets `$meta` be used: documents have no metadata until [`set_metadata`](Self::set_metadata) sets it.
     #[must_use]
     pub fn with_metadata(mut self) -> Self {
         self.set_metadata(None);

@@ -1,7 +1,7 @@
 //! The tree of an expression, and what it is evaluated in: its scope, and the arguments of an operator.
 //!
 //! Most operators are a [`Node::Call`] of a function over arguments that are evaluated when the function asks for
-//! them, so that a branch that is not taken costs nothing and cannot fail. Operators that define variables are nodes
+//! them, so that a branch that is not chosen costs nothing and cannot fail. Operators that define variables are nodes
 //! of their own. How nodes are evaluated is in `evaluate`. Parsing bounds the depth of every tree, so recursion is
 //! safe.
 

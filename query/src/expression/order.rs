@@ -58,7 +58,7 @@ pub(super) fn count_wanted<'d>(arguments: &Arguments<'_, 'd>) -> Result<(usize, 
         return Err(arguments.wrong_type(Code::N_TYPE, "n", "an integer", &wanted));
     }
     let count = arguments.long(Code::N_NOT_INTEGER, "n", &wanted)?;
-    // Zero elements are rejected: MongoDB takes that for a mistake.
+    // Zero elements are rejected: MongoDB treats that as a mistake.
     if count <= 0 {
         return Err(arguments.wrong_value(Code::N_NOT_POSITIVE, "n", "above 0", &wanted));
     }
@@ -208,7 +208,7 @@ fn sorted_and_wanted<'d>(
         return Ok(None);
     }
     let count = arguments.long(count_type, "n", &wanted)?;
-    // In MongoDB's order: a wrong input is told before a negative count.
+    // In MongoDB's order: a wrong input is reported before a negative count.
     let elements = sorted(arguments, &input, input_type)?;
     let Ok(count) = u64::try_from(count) else {
         return Err(arguments.wrong_value(count_negative, "n", "0 or more", &wanted));

@@ -18,9 +18,9 @@ use crate::operation::{Allowance, OperationContext};
 
 /// A larger value does not replace the constant expression that makes it.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
-/// The memory that evaluating a constant expression may take while parsing.
+/// The memory that evaluating a constant expression may use while parsing.
 const FOLDED_MEMORY_MAX: usize = 1 << 20;
-/// The steps that it may take, besides those for its parts.
+/// The steps that it may make, besides those for its parts.
 const FOLDED_STEPS: u64 = 256;
 /// Steps for each part.
 const STEPS_PER_PART: usize = 4;
@@ -141,10 +141,10 @@ impl Parser<'_> {
     }
 }
 
-/// Replaces a node whose parts are all constant by its value, if that takes little.
+/// Replaces a node whose parts are all constant by its value, if that costs little.
 ///
 /// A node whose evaluation fails stays as it is, so that the error is reported only if the node is evaluated. So does one that
-/// takes long or makes much: nothing is computed while parsing that an operation does not count.
+/// lasts long or makes much: nothing is computed while parsing that an operation does not count.
 fn folded(node: Node, variables: &Variables) -> Result<Node, Error> {
     let parts = match &node {
         // `$rand`, `$createObjectId` and `$currentDate` have no parts and are not constants: each evaluation gives another

@@ -91,7 +91,7 @@ impl Parser<'_> {
         let source = self.variable(name)?;
         let fields = rest.map(split_path).transpose()?.unwrap_or_default();
         Ok(match source {
-            // Known to be missing, so it takes part in the folding of constants.
+            // Known to be missing, so it participates in the folding of constants.
             PathStart::Remove => Node::Constant(Value::Missing),
             PathStart::Root | PathStart::Now | PathStart::Local { .. } | PathStart::User(_) => {
                 Node::Path(source, fields)

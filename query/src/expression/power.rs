@@ -162,7 +162,7 @@ pub(super) fn of_number<'d>(
     }
 }
 
-/// A function of a decimal takes as long as hundreds of steps.
+/// A function of a decimal needs as much time as hundreds of steps.
 pub(super) fn charge(arguments: &Arguments<'_, '_>, value: Decimal128) -> Result<(), Error> {
     Ok(arguments.operation().steps(decimal_functions::steps(value))?)
 }

@@ -282,7 +282,7 @@ mod tests {
         check(bson!({ "$regexFind": { "input": "$missing", "regex": "x" } }), Bson::Null);
     }
 
-    // A fixed text that `.*` follows is compared without PCRE2, and what `.*` takes was left out of the match.
+    // A fixed text that `.*` follows is compared without PCRE2, and what `.*` matches was left out of the match.
     #[test]
     fn a_match_takes_the_rest_of_the_line() {
         let check_found = |input: &str, pattern: &str, options: &str, expected: &str| {

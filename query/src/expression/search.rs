@@ -51,7 +51,7 @@ pub(super) fn index_of_bytes<'d>(arguments: &Arguments<'_, 'd>) -> Result<Value<
         return Ok(Value::count(start));
     }
     // A text begins nowhere but where a character does, so the search may go by characters: the standard library's
-    // needs time by the sum of both lengths, where comparing at every byte takes their product.
+    // needs time by the sum of both lengths, where comparing at every byte needs their product.
     let first = (start..=end).find(|place| text.is_char_boundary(*place)).unwrap_or(end);
     let within = text.get(first..).unwrap_or_default();
     let place = within.find(part).map(|place| place + first);

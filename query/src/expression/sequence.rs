@@ -98,7 +98,7 @@ pub(super) fn parse_zip(
         for value in array {
             fill.push(parser.operand(value.map_err(invalid)?)?);
         }
-        // Without `useLongestLength` no default would ever be used, which MongoDB takes for a mistake.
+        // Without `useLongestLength` no default would ever be used, which MongoDB treats as a mistake.
         if !is_longest && !fill.is_empty() {
             let fault = Fault::Missing { argument: "useLongestLength" };
             return Err(Error::Argument { operator, fault, code: Code::ZIP_DEFAULTS_WITHOUT_LONGEST });

@@ -23,7 +23,7 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    /// Takes the object of arguments apart: the result has the operand of each name, in the order of `names`.
+    /// Splits the object of arguments: the result has the operand of each name, in the order of `names`.
     pub(super) fn read<'b, const N: usize>(
         &self,
         operator: &'static str,
@@ -34,7 +34,7 @@ impl Signature {
             return Err(fault(Fault::NotAnObject { found: type_name(operand) }, self.not_object));
         };
         let mut given = [None; N];
-        // Unknown names come before missing ones: a name with a typing error is both, and the first tells
+        // Unknown names come before missing ones: a name with a typing error is both, and the first says
         // more.
         for field in document {
             let (name, value) = field.map_err(invalid)?;

@@ -1,7 +1,7 @@
 //! The similarity of two vectors: `$similarityCosine`, `$similarityDotProduct` and `$similarityEuclidean`.
 //!
 //! A vector is an array of numbers or booleans, or binary data of the subtype for vectors, which is read in place: its bits
-//! would take 64 times its memory as doubles.
+//! would need 64 times its memory as doubles.
 
 use bson::RawBsonRef;
 use bson::spec::BinarySubtype;

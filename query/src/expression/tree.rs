@@ -22,7 +22,7 @@ pub(super) const TOO_DEEP: &str = "it has more than 200 levels";
 /// The reason for a value whose result is too large.
 pub(super) const TOO_LARGE: &str = "the result has more than 16 MiB";
 
-/// More than the type, the position and the zero byte of an element take.
+/// More than the type, the position and the zero byte of an element need.
 const HEADER_BYTES: usize = 24;
 
 /// The reason why a value was not converted.

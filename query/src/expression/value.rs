@@ -126,7 +126,7 @@ impl<'d> Value<'d> {
             Self::Missing => None,
             Self::Borrowed(value) => Some(value.into()),
             Self::Shared(held) => {
-                // The last owner takes the value; only a value that is still shared is copied.
+                // The last owner gets the value; only a value that is still shared is copied.
                 Some(Arc::try_unwrap(held).map_or_else(|held| held.value.clone(), |held| held.value))
             }
         }
@@ -205,7 +205,7 @@ impl<'d> Value<'d> {
         self.get().map_or("missing", type_name)
     }
 
-    /// About how many bytes the value takes in memory.
+    /// About how many bytes the value uses in memory.
     pub(super) fn content_bytes(&self) -> usize {
         self.get().map_or(0, content_bytes)
     }
@@ -216,7 +216,7 @@ impl<'d> Value<'d> {
     }
 }
 
-/// About how many bytes a list of the elements of `array` takes.
+/// About how many bytes a list of the elements of `array` uses.
 pub(super) fn elements_bytes(array: &Value<'_>, count: usize) -> usize {
     let slots = count.saturating_mul(size_of::<Value<'_>>());
     match array {

@@ -24,7 +24,7 @@ pub(super) fn any_element(value: RawBsonRef<'_>, mut test: impl FnMut(RawBsonRef
     value.as_array().is_some_and(|array| elements(array).any(&mut test))
 }
 
-/// Whether a value is an array with an object, or an array taken as one, that meets `test`.
+/// Whether a value is an array with an object, or an array treated as one, that meets `test`.
 pub(super) fn any_object(value: RawBsonRef<'_>, test: impl Fn(&RawDocument) -> bool) -> bool {
     any_element(value, |element| document_or_array(element).is_some_and(&test))
 }

@@ -21,7 +21,7 @@ pub(super) enum BitTest {
 #[derive(Clone, Debug)]
 pub(super) struct Bits {
     test: BitTest,
-    /// The selected bits. Words without any are left out, so that distant positions (up to 2^31) take no
+    /// The selected bits. Words without any are left out, so that distant positions (up to 2^31) use no
     /// memory.
     words: Vec<Word>,
 }
@@ -92,7 +92,7 @@ impl Bits {
 
 /// One position of the array, which is the member `at`.
 fn bit_position(at: usize, position: RawBsonRef<'_>) -> Result<u32, Fault> {
-    // MongoDB takes positions as signed 32-bit integers, so 2^31 is rejected although it would fit below.
+    // MongoDB reads positions as signed 32-bit integers, so 2^31 is rejected although it would fit below.
     let bit = integer(position).and_then(|position| i32::try_from(position).ok());
     let bit = bit.and_then(|bit| u32::try_from(bit).ok());
     bit.ok_or_else(|| Fault::BitPosition { position: at, found: describe(position) })

@@ -162,7 +162,7 @@ fn truncated(value: RawBsonRef<'_>) -> Option<i64> {
     if let Some(double) = value.as_f64() {
         return integer(RawBsonRef::Double(double.trunc()));
     }
-    // `integer` takes no decimal with a fraction, so the fraction is divided away here.
+    // `integer` accepts no decimal with a fraction, so the fraction is divided away here.
     let RawBsonRef::Decimal128(decimal) = value else { return integer(value) };
     match unpack(decimal) {
         Decimal::Finite { negative, coefficient, exponent: exponent @ ..0 } => {

@@ -311,7 +311,7 @@ impl<'a, 'b> View<'a, 'b> {
     fn all(&self, constraints: Vec<Constraint>) -> Constraint {
         let (mut chosen, mut together): (Vec<_>, Vec<_>) =
             constraints.into_iter().partition(|constraint| constraint.chosen_by != 0);
-        // The most useful one is taken first, because it may keep the others from being taken.
+        // The most useful one is chosen first, because it may keep the others from being chosen.
         chosen.sort_by_key(Constraint::usefulness);
         let mut chosen_by = 0;
         for constraint in chosen {

@@ -46,7 +46,7 @@ fn equal_value(test: &Test) -> Option<RawBsonRef<'_>> {
         Test::Compare(comparison) if comparison.relation() == Relation::Eq => {
             Some(comparison.operand().as_raw_bson_ref())
         }
-        // MongoDB takes an `$in` with one member for an equality.
+        // MongoDB treats an `$in` with one member as an equality.
         Test::In(membership) => match (membership.values(), membership.has_null(), membership.patterns()) {
             ([only], false, []) => Some(only.as_raw_bson_ref()),
             ([], true, []) => Some(RawBsonRef::Null),

@@ -64,7 +64,7 @@ pub(super) enum Test {
     Bits(Bits),
     /// The value is an array of this length.
     Size(usize),
-    /// The value is an array with an object, or an array taken as one, that matches the node.
+    /// The value is an array with an object, or an array treated as one, that matches the node.
     AnyObject(Box<Node>),
     /// The value is an array with an element that meets the condition.
     AnyElement(Box<Condition>),

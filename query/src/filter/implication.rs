@@ -24,7 +24,7 @@ use crate::filter::weight;
 use crate::pattern::Watch;
 
 /// The limit of values and tests that one proof may compare. Without a limit, a query with thousands of branches
-/// could keep the planner busy for longer than a scan takes.
+/// could keep the planner busy for longer than a scan lasts.
 const STEPS_MAX: usize = 20_000;
 
 /// The types whose values share a class. Every other type has a class of its own.

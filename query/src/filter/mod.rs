@@ -139,7 +139,7 @@ impl Filter {
         document: &RawDocument,
         operation: &OperationContext,
     ) -> Result<bool, Error> {
-        // `matches` of a node cannot fail. The watch keeps the first failure, which takes precedence over the
+        // `matches` of a node cannot fail. The watch keeps the first failure, which has precedence over the
         // result.
         let watch = Watch::of(operation);
         let is_match = self.root.matches(document, &watch);
@@ -179,7 +179,7 @@ impl Filter {
     /// document has the values that an index on the path stores for it: the value, null for a missing field,
     /// and for an array its elements, or undefined if it is empty. If `arrays` are absent, there is one
     /// value, and all conditions narrow the set. Otherwise a different element may meet each condition, and
-    /// the narrowest set of one condition is taken.
+    /// the narrowest set of one condition is used.
     ///
     /// ```
     /// use bson::{RawBsonRef, rawdoc};

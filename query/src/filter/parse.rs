@@ -206,7 +206,7 @@ impl<'c> OperatorCall<'c> {
         call.expression()
     }
 
-    /// Parses `$jsonSchema`, where it is allowed: also where expressions are not, if the argument takes
+    /// Parses `$jsonSchema`, where it is allowed: also where expressions are not, if the argument accepts
     /// schemas.
     fn schema(self) -> Result<Node, Error> {
         match self.context.expressions {
@@ -232,7 +232,7 @@ impl<'c> OperatorCall<'c> {
         members.iter().enumerate().map(parse).collect()
     }
 
-    /// Returns `node` if the operand is 1, the only one that `$alwaysTrue` and `$alwaysFalse` take.
+    /// Returns `node` if the operand is 1, the only one that `$alwaysTrue` and `$alwaysFalse` accept.
     fn constant(self, node: Node) -> Result<Node, Error> {
         if integer(self.operand) == Some(1) {
             return Ok(node);
@@ -255,7 +255,7 @@ impl<'c> OperatorCall<'c> {
             Operator::Gte => self.comparison(Relation::Gte)?,
             Operator::Lt => self.comparison(Relation::Lt)?,
             Operator::Lte => self.comparison(Relation::Lte)?,
-            // MongoDB rejects a regular expression as the operand of `$ne`, though `$eq` takes one.
+            // MongoDB rejects a regular expression as the operand of `$ne`, though `$eq` accepts one.
             Operator::Ne => not(self.comparison_without_regex(Relation::Eq)?),
             Operator::In => self.membership()?,
             Operator::Nin => not(self.membership()?),
@@ -336,7 +336,7 @@ impl<'c> OperatorCall<'c> {
 
     /// Parses the operand of `$not`, before it is negated.
     fn negated(self) -> Result<Condition, Error> {
-        // `$not` takes a regular expression directly, while `{$not: 5}` is an error in MongoDB.
+        // `$not` accepts a regular expression directly, while `{$not: 5}` is an error in MongoDB.
         if self.operand.as_regex().is_some() {
             return self.value_or_pattern();
         }

@@ -28,13 +28,13 @@ const BYTES_EACH: usize = 4 * INTERVAL_BYTES;
 /// Fewer bytes are not reserved: most plans need no more.
 const RESERVED_MIN: usize = 64 << 10;
 
-/// About what an interval takes, without the contents of its values.
+/// About the bytes that an interval uses, without the contents of its values.
 const INTERVAL_BYTES: usize = size_of::<Interval>();
 
 /// The budget of one planning, and the sets that it has made.
 pub(crate) struct PlanningBudget<'a> {
     operation: &'a OperationContext,
-    /// The filter. Its weight is asked for only by a planning that takes long.
+    /// The filter. Its weight is asked for only by a planning that lasts long.
     root: Option<&'a Node>,
     steps: Cell<usize>,
     bytes: Cell<usize>,
@@ -111,7 +111,7 @@ impl<'a> PlanningBudget<'a> {
         self.is_over.get()
     }
 
-    /// Takes `steps` steps. Returns `false` if they are not left, or the operation is to end.
+    /// Uses `steps` steps. Returns `false` if they are not left, or the operation is to end.
     pub(crate) fn takes(&self, steps: usize) -> bool {
         if self.is_over.get() {
             return false;
@@ -123,12 +123,12 @@ impl<'a> PlanningBudget<'a> {
         self.goes_on(goes_on && (taken <= self.limits.get().steps || taken <= self.final_limits().steps))
     }
 
-    /// Takes the steps and the bytes of a list of intervals. Returns `false` if they are not left.
+    /// Uses the steps and the bytes of a list of intervals. Returns `false` if they are not left.
     pub(crate) fn makes(&self, intervals: usize) -> bool {
         self.takes(intervals) && self.takes_bytes(intervals.saturating_mul(INTERVAL_BYTES))
     }
 
-    /// Whether `bytes` more bytes would be left. Asking takes none.
+    /// Whether `bytes` more bytes would be left. Asking uses none.
     pub(crate) fn has_bytes(&self, bytes: usize) -> bool {
         let all = self.bytes.get().saturating_add(bytes);
         all <= self.limits.get().bytes || all <= self.final_limits().bytes

@@ -2,7 +2,7 @@
 //!
 //! Only a condition that every match meets can give the position, so conditions below `$or` (of several
 //! branches), `$nor` and `$not` give none. The last condition on an array decides. If both an element and the
-//! array as a whole meet a condition, the element is taken.
+//! array as a whole meet a condition, the element is chosen.
 
 use std::ops::ControlFlow;
 

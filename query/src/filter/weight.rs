@@ -14,7 +14,7 @@ const BYTES: usize = 64;
 const LIGHT_VALUES: usize = 8;
 const LIGHT_BYTES: usize = 512;
 
-/// The weight of a part of a filter: about the number of intervals that it gives, and of steps that a look at it takes.
+/// The weight of a part of a filter: about the number of intervals that it gives, and of steps that a look at it needs.
 pub(super) fn of_node(node: &Node) -> usize {
     match node {
         Node::All(nodes) | Node::Any(nodes) => nodes.iter().map(of_node).fold(1, usize::saturating_add),
@@ -44,7 +44,7 @@ pub(super) fn of_list<'v>(values: impl Iterator<Item = &'v RawBson>) -> usize {
     values.map(of_value).fold(1, usize::saturating_add)
 }
 
-/// Whether the set of a test takes so little that to keep it for another index would cost as much.
+/// Whether the set of a test is so small that to keep it for another index would cost as much.
 pub(super) fn is_light(test: &Test) -> bool {
     match test {
         Test::Compare(comparison) => is_light_list(std::iter::once(comparison.operand())),

@@ -39,14 +39,14 @@ impl MemoryBudget {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that may be taken.
+    /// The most bytes that may be reserved.
     pub(super) fn limit(&self) -> usize {
         self.shared.limit
     }
 
-    /// Takes `bytes` bytes, or none if they are not left.
+    /// Reserves `bytes` bytes, or none if they are not left.
     pub(super) fn take(&self, bytes: usize) -> Result<(), Interruption> {
-        // Added first and given back if that was too much: two threads cannot both take the last bytes.
+        // Added first and given back if that was too much: two threads cannot both get the last bytes.
         let before = self.shared.taken.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= self.shared.limit {
             return Ok(());

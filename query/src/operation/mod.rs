@@ -38,7 +38,7 @@ const STEPS_PER_LOOK_LOG: u32 = 7;
 const BYTES_PER_STEP: usize = 1 << 10;
 /// Smaller values are not reserved one by one: a list of many of them reserves for all.
 const RESERVED_BYTES_MIN: usize = 256;
-/// An operation takes bytes from the shared budget in grants of this size, so that threads seldom meet there.
+/// An operation reserves bytes from the shared budget in grants of this size, so that threads seldom meet there.
 const GRANT_BYTES: usize = 1 << 20;
 
 /// The limits that an operation is given when it begins. By default there are none.
@@ -87,7 +87,7 @@ struct OperationState {
     /// The memory that was reserved before the operation began, and is held as long as it lives.
     kept: OnceLock<Reservation>,
     shared: Option<MemoryBudget>,
-    /// The bytes taken from the shared budget, in whole grants.
+    /// The bytes reserved of the shared budget, in whole grants.
     granted: AtomicUsize,
     looks: Looks,
     slice: SliceState,
@@ -103,7 +103,7 @@ impl OperationContext {
     /// The context of an operation that begins now: its time counts from here.
     pub fn new(allowance: Allowance) -> Self {
         let Allowance { tokens, time, bytes, shared, stage_bytes, files } = allowance;
-        // MongoDB takes a `maxTimeMS` of 0 for no limit.
+        // MongoDB reads a `maxTimeMS` of 0 as no limit.
         let time = time.filter(|limit| !limit.is_zero()).map(WorkClock::starting_now);
         let state = OperationState {
             tokens,
@@ -205,7 +205,7 @@ impl OperationContext {
         self.state.as_ref().map_or(Ok(()), |state| state.look())
     }
 
-    /// Stops the operation, as if its time were over, once it has taken `steps` more steps, until what is returned is dropped; then
+    /// Stops the operation, as if its time were over, once it has made `steps` more steps, until what is returned is dropped; then
     /// it goes on. For work that others wait for: what is stopped so is done again, where nothing waits.
     ///
     /// ```
@@ -378,9 +378,9 @@ impl OperationState {
         self.try_take(bytes).map_err(|reason| self.stop(reason))
     }
 
-    /// Takes bytes. The operation goes on if they are rejected.
+    /// Reserves bytes. The operation goes on if they are rejected.
     fn try_take(&self, bytes: usize) -> Result<(), Interruption> {
-        // The bytes are added first, and taken off again on rejection, so that the check is one with the
+        // The bytes are added first, and subtracted again on rejection, so that the check is one with the
         // addition.
         let taken = self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let refusal = if taken > self.bytes_max {
@@ -393,7 +393,7 @@ impl OperationState {
         Err(reason)
     }
 
-    /// Takes whole grants from the shared budget until they cover what the operation holds.
+    /// Reserves whole grants of the shared budget until they cover what the operation holds.
     fn grant(&self, taken: usize) -> Result<(), Interruption> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let granted = self.granted.load(Ordering::Relaxed);
@@ -482,7 +482,7 @@ impl Reservation {
             return Ok(());
         }
         if let Some(state) = &self.context.state {
-            // Only the difference is taken. On rejection the reservation stays as it was, and is still given
+            // Only the difference is reserved. On rejection the reservation stays as it was, and is still given
             // back when dropped.
             state.take(bytes - self.bytes)?;
             self.bytes = bytes;
@@ -507,7 +507,7 @@ impl Reservation {
     /// As [`grow_to`](Self::grow_to), but a rejection does not end the operation. Returns whether it has grown.
     pub(crate) fn try_grow_to(&mut self, bytes: usize) -> bool {
         let Some(state) = self.context.state.as_ref().filter(|_| bytes > self.bytes) else { return true };
-        // Below that nothing is taken, as in `grow_to`.
+        // Below that nothing is reserved, as in `grow_to`.
         let is_taken = bytes < RESERVED_BYTES_MIN || state.try_take(bytes - self.bytes).is_ok();
         if is_taken && bytes >= RESERVED_BYTES_MIN {
             self.bytes = bytes;
@@ -531,7 +531,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // Nothing was taken for a reservation below the smallest size, so nothing is given back.
+        // Nothing was reserved for a reservation below the smallest size, so nothing is given back.
         self.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! A slice of an operation: work that others wait for, and that is given up if it takes long.
+//! A slice of an operation: work that others wait for, and that is given up if it lasts long.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

@@ -44,7 +44,7 @@ pub trait RunSource: Send + Sync {
     /// The value of the current entry.
     fn value(&self) -> &[u8];
 
-    /// The most bytes of memory that reading it takes.
+    /// The most bytes of memory that reading it uses.
     fn memory_bytes(&self) -> usize;
 }
 

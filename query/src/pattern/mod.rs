@@ -5,7 +5,7 @@
 //! gives an error, never "no match".
 //!
 //! A pattern is compiled once for a request, and an expression keeps the one it computed last. No cache goes beyond that: without a
-//! JIT most patterns are compiled in 0.2 to 3 microseconds, which is about what it takes to look one up.
+//! JIT most patterns are compiled in 0.2 to 3 microseconds, which is about the time that a lookup needs.
 
 mod prefix;
 mod room;
@@ -79,7 +79,7 @@ pub(crate) struct LastPattern {
 }
 
 impl Pattern {
-    /// Compiles a pattern with its options, letters of `imsxu`. It takes its memory from `room`.
+    /// Compiles a pattern with its options, letters of `imsxu`. Its memory is reserved in `room`.
     pub(crate) fn parse(pattern: &str, options: &str, room: &Room) -> Result<Self, PatternError> {
         if pattern.contains('\0') || options.contains('\0') {
             return Err(PatternError::Zero);
@@ -100,8 +100,7 @@ impl Pattern {
             let bytes = program.bytes();
             (Matcher::Program(program), bytes)
         };
-        // The size is known only now. So one pattern may exceed the limit for as long as it takes to reject
-        // it.
+        // The size is known only now. So one pattern may exceed the limit until it is rejected.
         let charge = room.take(bytes + pattern.len() + size_of::<Source>());
         let charge = charge.map_err(|limit| PatternError::TooMany { limit })?;
         let (text, options) = (pattern.to_owned(), options.to_owned());

@@ -84,7 +84,7 @@ struct Reader<'p> {
 }
 
 impl Reader<'_> {
-    /// Takes characters that match themselves, up to the first special one.
+    /// Reads characters that match themselves, up to the first special one.
     ///
     /// Returns `false` if the text is not exactly what the pattern matches up to there, because a quantifier
     /// may follow.
@@ -140,7 +140,7 @@ impl Reader<'_> {
         true
     }
 
-    /// Takes back the last character if a comment or a directive follows, which looks like a group. A
+    /// Removes the last character if a comment or a directive follows, which looks like a group. A
     /// quantifier after it would apply to the character.
     fn before_group(&mut self) {
         let mut ahead = self.rest.clone();
@@ -152,7 +152,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the characters up to `\E`, or all that are left.
+    /// Reads the characters up to `\E`, or all that are left.
     fn quoted(&mut self) {
         while let Some(letter) = self.rest.next() {
             if letter == '\\' && self.rest.peek() == Some(&'E') {

@@ -36,7 +36,7 @@ impl Room {
         Self { operation, ..self }
     }
 
-    /// Takes `bytes` bytes. Fails with the limit if fewer are left.
+    /// Reserves `bytes` bytes. Fails with the limit if fewer are left.
     pub(super) fn take(&self, bytes: usize) -> Result<Charge, usize> {
         let taken = self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         // Adding first and looking afterwards is safe for threads: of two that would exceed the limit

@@ -143,7 +143,7 @@ fn errors_say_what_pcre_says() {
     assert_eq!(refuse(r"\1x"), r"\\1x: reference to non-existent subpattern, at byte 1");
 }
 
-/// A hundred patterns of 18 bytes took 570 MB once they were compiled.
+/// A hundred patterns of 18 bytes used 570 MB once they were compiled.
 #[test]
 fn the_patterns_of_a_request_take_bounded_memory() {
     let room = Room::default();

@@ -203,7 +203,7 @@ impl Accumulator {
 
     /// Parses an accumulator of a group by its name and its argument.
     pub(super) fn parse(name: &str, operand: RawBsonRef<'_>, variables: &Variables) -> Result<Self, Fault> {
-        // As an expression, `[x]` would be an array of one value. As an argument MongoDB takes it for a list.
+        // As an expression, `[x]` would be an array of one value. As an argument MongoDB reads it as a list.
         if let Some((operator, Support::Supported(_))) = ACCUMULATORS.entry(name)
             && operand.as_array().is_some()
         {
@@ -213,7 +213,7 @@ impl Accumulator {
         Self::parse_in_window(name, operand, variables)
     }
 
-    /// Parses an accumulator of a window, which takes an array as an expression like any other.
+    /// Parses an accumulator of a window, which reads an array as an expression like any other.
     pub(super) fn parse_in_window(
         name: &str,
         operand: RawBsonRef<'_>,

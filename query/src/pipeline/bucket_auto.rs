@@ -189,7 +189,7 @@ impl BucketingAuto {
         }
     }
 
-    /// Takes the first entry that is left.
+    /// Removes and returns the first entry that is left.
     fn take(&mut self) -> Result<Option<Entry>, Fault> {
         self.variables.operation().step()?;
         let next = self.sorted.as_mut().map(SortedPayloads::next).transpose().map_err(of_sort)?.flatten();

@@ -9,17 +9,17 @@ use crate::operation::OperationContext;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::stream::{StageInput, Step, Stream};
 
-/// A stage that takes all documents first and then gives its results. The calls come in the order of the methods.
+/// A stage that reads all documents first and then gives its results. The calls come in the order of the methods.
 pub(super) trait Collector {
     /// Whether it keeps what is known of documents besides their fields.
     fn keeps_metadata(&self) -> bool {
         false
     }
 
-    /// Takes what is known of the document that is pushed next, if it keeps that.
+    /// Gets what is known of the document that is pushed next, if it keeps that.
     fn tell(&mut self, _metadata: Option<Metadata>) {}
 
-    /// Takes a document.
+    /// Accepts a document.
     fn push(&mut self, document: &RawDocument) -> Result<(), Fault>;
 
     /// Prepares the results, after the last document.
@@ -76,7 +76,7 @@ impl<E: From<Error>> Stream<E> for Collected<'_, E> {
                 // The documents so far stay in the collector.
                 Step::Pause => return Ok(Step::Pause),
                 Step::End => {
-                    // The memory of the input is freed before the results take their own.
+                    // The memory of the input is freed before the results reserve their own.
                     self.input = None;
                     self.collector.finish().map_err(&at)?;
                 }

@@ -346,7 +346,7 @@ impl Gaps {
         Ok(Some(made))
     }
 
-    /// Takes a document. Returns `true` if it comes next, and `false` if a gap comes before it.
+    /// Accepts a document. Returns `true` if it comes next, and `false` if a gap comes before it.
     fn push(&mut self, document: &RawDocument) -> Result<bool, Fault> {
         self.variables.operation().pass(document.as_bytes().len())?;
         let value = self.stage.field.evaluate(document, &self.variables)?.unwrap_or(RawBson::Null);

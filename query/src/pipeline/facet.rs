@@ -159,7 +159,7 @@ impl Inbox {
 }
 
 impl Faceting {
-    /// Takes the pipelines by the names of their fields. Each of them reads from `inbox`.
+    /// Accepts the pipelines by the names of their fields. Each of them reads from `inbox`.
     pub(super) fn new(
         inbox: Inbox,
         pipelines: impl Iterator<Item = (CString, StageInput<'static, Error>)>,

@@ -160,7 +160,7 @@ pub(super) struct StoredTable {
 }
 
 impl StoredTable {
-    /// Adds the positions of the documents that have an encoded value, ascending. `room` holds what they take.
+    /// Adds the positions of the documents that have an encoded value, ascending. `room` holds their memory.
     pub(super) fn add_found(
         &mut self,
         value: &[u8],

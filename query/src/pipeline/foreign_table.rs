@@ -150,7 +150,7 @@ impl TableBuilder {
         if !memory.is_short() {
             return Ok(());
         }
-        // Memory that others took is short for a long time. Runs of a few values would then be too many.
+        // Memory that others use is short for a long time. Runs of a few values would then be too many.
         let indexes = self.moved.as_ref().map_or(0, TableWriter::index_bytes);
         let is_enough = memory.bytes() > memory.limit() || memory.bytes() >= indexes + SPILLED_BYTES_MIN;
         if is_enough && !self.table.positions.is_empty() { self.move_out() } else { Ok(()) }
@@ -184,7 +184,7 @@ impl TableBuilder {
 
 impl ForeignTable {
     /// Puts the positions of the documents that have one of the values into `found`, in the order of the collection and each once.
-    /// `room` holds what they take.
+    /// `room` holds their memory.
     pub(super) fn find(
         &self,
         values: &[RawBson],

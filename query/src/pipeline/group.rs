@@ -49,7 +49,7 @@ impl Group {
         Ok(Self { id: id.ok_or(missing)?, fields: output })
     }
 
-    /// The field that is the key, if nothing is taken of a group but its first document. Which one that is must be
+    /// The field that is the key, if nothing is used of a group but its first document. Which one that is must be
     /// decided by a sort.
     pub(super) fn one_of_each(&self, is_sorted: bool) -> Option<FieldPath> {
         let takes_first =
@@ -224,7 +224,7 @@ impl GroupStates {
         }
     }
 
-    /// Takes over states that were saved, if nothing was added yet. Returns `None` if they are not states of these fields.
+    /// Continues from states that were saved, if nothing was added yet. Returns `None` if they are not states of these fields.
     pub(super) fn restore(
         &mut self,
         saved: &mut dyn Iterator<Item = RawBsonRef<'_>>,

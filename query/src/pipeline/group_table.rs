@@ -165,7 +165,7 @@ impl GroupTable {
         // All that it adds belongs to this group, and is given back with the group.
         let before = self.memory.bytes();
         let position = self.position(number, key, document)?;
-        // The `else` is never taken: the position is that of a group.
+        // The `else` is never reached: the position is that of a group.
         let Some(grouped) = self.groups.get_mut(position) else { return Ok(()) };
         let Grouper { group, variables, .. } = &*self.grouper;
         grouped.states.add(group.fields(), document, variables, &mut self.memory)?;
@@ -180,7 +180,7 @@ impl GroupTable {
 
     /// Gives the groups that are in memory, in the order of their first documents.
     pub(super) fn into_groups(self) -> IntoIter<Grouped> {
-        // The keys and their positions are dropped here. The groups are taken one by one, so their memory shrinks meanwhile.
+        // The keys and their positions are dropped here. The groups are removed one by one, so their memory shrinks meanwhile.
         self.groups.into_iter()
     }
 
@@ -190,7 +190,7 @@ impl GroupTable {
         drop(positions);
         let mut given = 0;
         for grouped in groups {
-            // The results take the memory of the groups while they are made.
+            // The results use the memory of the groups while they are made.
             given += grouped.bytes;
             if given >= GIVEN_BYTES {
                 memory.release(std::mem::take(&mut given));

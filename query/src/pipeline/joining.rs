@@ -55,7 +55,7 @@ impl<'i, E: From<Error> + 'i> Joining<'i, E> {
                 let document = results.current(&self.search);
                 self.found.add(document, self.search.lookup()).map_err(&at)?;
             }
-            // The stages let go of their memory before the result takes its own.
+            // The stages let go of their memory before the result reserves its own.
             drop(results);
             self.found.end();
             // The results of one document are bounded, so they can be kept.
@@ -273,7 +273,7 @@ fn check(made: &RawDocument) -> Result<(), Fault> {
 }
 
 impl Kept {
-    /// Keeps one more result, as long as they take no more memory than a document.
+    /// Keeps one more result, as long as they use no more memory than a document.
     fn add(&mut self, document: &RawDocument, room: &mut Reservation) -> Result<(), Fault> {
         let Self::Some(documents, bytes) = self else { return Ok(()) };
         *bytes += document.as_bytes().len() + size_of::<RawDocumentBuf>();

@@ -196,7 +196,7 @@ impl Lookup {
                 keyed = Keyed::By(key.field.clone(), values);
             }
         }
-        // With its `$expr`s, of which the search takes bounds by itself.
+        // With its `$expr`s, from which the search derives bounds by itself.
         conditions.push(condition.given.clone());
         Wanted { conditions, equalities, keyed }
     }

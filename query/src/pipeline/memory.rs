@@ -61,7 +61,7 @@ impl StageMemory {
     pub(super) fn release(&mut self, bytes: usize) {
         self.shrink(bytes);
         self.reservation.clear();
-        // The rest was reserved a moment ago. If another operation has taken it since, more has to be moved.
+        // The rest was reserved a moment ago. If another operation has got it since, more has to be moved.
         self.is_short = self.bytes > self.limit || !self.reservation.try_grow_to(self.bytes);
     }
 

@@ -141,7 +141,7 @@ impl Pipeline {
         &self.variables
     }
 
-    /// Whether stages read metadata of the documents, which their stream then has to tell.
+    /// Whether stages read metadata of the documents, which their stream then has to provide.
     pub fn reads_metadata(&self) -> bool {
         self.variables.has_metadata()
     }

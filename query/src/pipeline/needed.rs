@@ -1,6 +1,6 @@
 //! The fields that a pipeline needs of the documents that it reads.
 //!
-//! Its first stages make new documents of them. Where one of these takes only certain fields, an index may have them all.
+//! Its first stages make new documents of them. Where one of these reads only certain fields, an index may have them all.
 
 use index::path::FieldPath;
 

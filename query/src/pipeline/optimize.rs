@@ -23,7 +23,7 @@ pub struct Leading {
     pub skip: u64,
     /// The maximum number of documents after those. Absent for no limit.
     pub limit: Option<u64>,
-    /// The field that the next stage groups documents by, if it takes nothing of a group but its first document: of the
+    /// The field that the next stage groups documents by, if it uses nothing of a group but its first document: of the
     /// documents with one value of this field the first one is then enough.
     pub one_of_each: Option<FieldPath>,
 }
@@ -39,7 +39,7 @@ impl Window {
     /// Narrows the window by a skip or a limit. Returns `false` for any other stage.
     fn narrow(&mut self, stage: &Stage) -> bool {
         match stage {
-            // A skip after a limit takes documents from those that the limit has left.
+            // A skip after a limit removes documents of those that the limit has left.
             Stage::Skip(count) => {
                 self.skip = self.skip.saturating_add(*count);
                 self.limit = self.limit.map(|limit| limit.saturating_sub(*count));
@@ -65,7 +65,7 @@ impl Window {
     }
 }
 
-/// Tells each sort how many documents it has to keep: those that the skips and limits right after it select.
+/// Sets for each sort how many documents it has to keep: those that the skips and limits right after it select.
 pub(super) fn bound_sorts(stages: &mut [PlacedStage]) {
     // Each sort looks ahead on its own. Series of skips and limits are short, so this is not quadratic in practice.
     for index in 0..stages.len() {
@@ -142,7 +142,7 @@ fn take_matching(join: &mut Join, selection: &mut Selection, position: usize, va
 }
 
 /// Removes the first stages that are a search, and returns the search. It applies filter, sort, skip and limit in this
-/// order, so stages are taken only as long as that order gives the same documents.
+/// order, so stages are removed only as long as that order gives the same documents.
 pub(super) fn take_leading(stages: &mut Vec<PlacedStage>, variables: &Variables) -> Leading {
     let mut leading = Leading::default();
     let mut filters: Vec<Selection> = Vec::new();

@@ -43,7 +43,7 @@ impl GroupNumbers {
         self.numbers.save(saved);
     }
 
-    /// Takes what was saved in place of no numbers. Returns `None` if the values are none of such a state.
+    /// Restores what was saved in place of no numbers. Returns `None` if the values are none of such a state.
     pub(super) fn restore(
         &mut self,
         saved: &mut dyn Iterator<Item = RawBsonRef<'_>>,
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_digest_of_a_group_takes_no_more_for_more_numbers() {
         let mut numbers = GroupNumbers::new(&median(Method::Approximate));
-        // As much as the numbers before a digest and the digest take.
+        // As much as the numbers before a digest and the digest use.
         let mut memory = StageMemory::new("$group", 200_000, &OperationContext::default());
         for number in 0..300_000 {
             numbers.add(RawBsonRef::Int32(number), &mut memory).unwrap();

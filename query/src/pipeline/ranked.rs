@@ -88,7 +88,7 @@ impl Ranked {
         }
     }
 
-    /// Takes over what was saved, if nothing was added yet. Returns `None` if that is not complete.
+    /// Continues from what was saved, if nothing was added yet. Returns `None` if that is not complete.
     pub(super) fn restore<'a>(
         &mut self,
         saved: &mut dyn Iterator<Item = RawBsonRef<'a>>,
@@ -100,7 +100,7 @@ impl Ranked {
         while let Some(key) = saved.next() {
             let entry = (key.as_binary(), count(saved.next()), saved.next());
             let (Some(key), Some(number), Some(value)) = entry else { return Ok(None) };
-            // Counted as when it was added, so that a value that is displaced gives back what it took.
+            // Counted as when it was added, so that a value that is displaced gives back what it used.
             memory.grow(bytes(key.bytes, value))?;
             self.kept.insert((Box::from(key.bytes), number), value.into());
         }

@@ -20,7 +20,7 @@ const STAGE: &str = "$sort";
 #[derive(Clone, Debug)]
 pub(super) struct SortOrder {
     pub(super) sort: Sort,
-    /// The order as it was given: a search that takes over the stage parses it again.
+    /// The order as it was given: a search that includes the stage parses it again.
     pub(super) given: RawDocumentBuf,
     /// The first key of the order.
     pub(super) partition: Option<Expression>,
@@ -80,7 +80,7 @@ impl Sorting {
     pub(super) fn new(order: SortOrder, variables: Variables) -> Self {
         // A limit beyond the address space keeps all documents that fit into memory.
         let kept = order.kept.map(|kept| usize::try_from(kept).unwrap_or(usize::MAX));
-        // Only now: a sort that the search takes over is collated there.
+        // Only now: a sort that the search includes is collated there.
         let sort = order.sort.with_collation(variables.collation());
         let told = variables.has_metadata().then(|| sort.clone());
         let sorter = SpillingSorter::new(sort, kept, STAGE_BYTES_MAX, variables.operation());

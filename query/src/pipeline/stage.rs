@@ -382,7 +382,7 @@ pub(super) fn parse(
     })
 }
 
-/// Parses `$match`. The filter is kept as given as well, for the search that may take it over.
+/// Parses `$match`. The filter is kept as given as well, for the search that may include it.
 fn match_stage(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
     let given = object("$match", operand, Code::MATCH_NOT_OBJECT)?;
     let filter = Filter::parse_with(given, variables)?;
@@ -469,7 +469,7 @@ fn sample_stage(operand: RawBsonRef<'_>, _: &Variables) -> Result<Vec<Stage>, Fa
 
 /// `$sortByCount`: groups with the number of their documents, the largest group first.
 fn sort_by_count(operand: RawBsonRef<'_>, variables: &Variables) -> Result<Vec<Stage>, Fault> {
-    // A `$group` takes a constant as its `_id`, `$sortByCount` does not: MongoDB's rule.
+    // A `$group` accepts a constant as its `_id`, `$sortByCount` does not: MongoDB's rule.
     let refuse = |expected, code| Err(wrong("$sortByCount", expected, operand, code));
     if let Some(document) = operand.as_document() {
         // An object without operators would be a constant, or an object of paths.

@@ -67,7 +67,7 @@ impl Unwind {
         let text = text
             .ok_or_else(|| wrong("a path that starts with a dollar sign", path, Code::UNWIND_PATH_DOLLAR))?;
         let path = field_path(text)?;
-        // MongoDB takes no number for this option.
+        // MongoDB accepts no number for this option.
         let empty = match empty {
             None | Some(RawBsonRef::Boolean(false)) => Empty::Dropped,
             Some(RawBsonRef::Boolean(true)) => Empty::Kept,
@@ -169,7 +169,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         Self { input, unwind, position, whole, elements, room, next: 0, current }
     }
 
-    /// Takes the input's current document. Returns `true` if it is a result as a whole, and `false` if its elements are
+    /// Reads the input's current document. Returns `true` if it is a result as a whole, and `false` if its elements are
     /// next, or if it is dropped.
     fn open(&mut self) -> Result<bool, Fault> {
         let document = self.input.current();
@@ -188,7 +188,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
                 self.room.grow_by_steps(bytes.saturating_add(elements_max * size_of::<RawBson>()))?;
                 self.whole = document.to_owned();
                 self.elements = elements(array).map(RawBson::from).collect::<Vec<_>>().into_iter();
-                // The caller takes the elements one by one, before it advances the input again.
+                // The caller reads the elements one by one, before it advances the input again.
                 self.next = 0;
                 return Ok(false);
             }

@@ -87,7 +87,7 @@ pub(super) struct Answered {
     pub(super) decides: bool,
 }
 
-/// The answer of the entries of an index on `fields`. Entries without details tell no document, and are enough only
+/// The answer of the entries of an index on `fields`. Entries without details identify no document, and are enough only
 /// where none is asked for. They answer nothing if to find that would cost too much.
 pub(super) fn answer(
     question: Question<'_>,

@@ -1,5 +1,5 @@
 //! Scans of one index that are merged in the order of a sort, planned before they are made: there may be two hundred of
-//! them for each branch of an `$or`, most of which no plan takes.
+//! them for each branch of an `$or`, most of which no plan uses.
 
 use index::interval::Intervals;
 use index::key::Direction;

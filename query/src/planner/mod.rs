@@ -1,6 +1,6 @@
 //! Chooses which keys to read for a filter and a sort, from the indexes of a collection.
 //!
-//! Documents are clustered by `_id`, so the records are one more index. Of several it takes, in this order: a unique index
+//! Documents are clustered by `_id`, so the records are one more index. Of several it chooses, in this order: a unique index
 //! with one value for every field, so one document at most; the one with the most leading fields that have values, by
 //! equality or `$in`; one in the order of the sort; one whose next field is bounded; one whose entries answer without the
 //! documents; all records. It knows no numbers of documents: where these rules are a guess, it marks the plans as rivals,
@@ -135,7 +135,7 @@ fn considered(request: &Request<'_>, all: Ranked, budget: &PlanningBudget<'_>) -
 }
 
 /// The best plan that reaches one document at most, without a look at other plans: point queries are short, and planning
-/// them takes a good part of their time. Returns `None` if there is none.
+/// them is a good part of their time. Returns `None` if there is none.
 fn one_document(request: &Request<'_>, all: &Ranked, budget: &PlanningBudget<'_>) -> Option<Plan> {
     let filter = request.filter.filter(|_| request.hint.is_none())?;
     let reaches_one = |ranked: &Ranked| ranked.rank.documents == AtMost::One;
@@ -246,7 +246,7 @@ fn mark_rivals(request: &Request<'_>, ranked: &mut [Ranked], budget: &PlanningBu
 type LeadingBounds<'a> = Vec<(&'a str, &'a Intervals)>;
 
 /// The bounded fields at the beginning of the index that a plan reads. Returns `None` for a plan whose keys these do not
-/// tell: it is not a single scan, or its index leaves out documents.
+/// determine: it is not a single scan, or its index leaves out documents.
 fn leading_bounds<'a>(request: &Request<'a>, access: &'a Access) -> Option<LeadingBounds<'a>> {
     let Access::Entries(scan) = access else { return None };
     let view = request.indexes.get(scan.index)?;

@@ -54,7 +54,7 @@ fn finds(access: &Access, indexes: &[IndexView<'_>], document: &RawDocumentBuf, 
     }
 }
 
-/// Plans a request with any number of steps, and returns how many it takes.
+/// Plans a request with any number of steps, and returns how many it needs.
 #[track_caller]
 fn check_request(request: &Request<'_>) -> usize {
     let operation = OperationContext::counting();

@@ -91,7 +91,7 @@ impl Projection {
     }
 
     /// The paths of the fields that the projection returns, if it returns them as they are and nothing else. Returns
-    /// `None` if it computes something, takes parts of arrays, or returns all fields but some.
+    /// `None` if it computes something, selects parts of arrays, or returns all fields but some.
     pub fn included_fields(&self) -> Option<Vec<FieldPath>> {
         if self.tree.mode == Mode::Exclusion {
             return None;

@@ -55,7 +55,7 @@ impl Slice {
 fn truncated(value: RawBsonRef<'_>) -> Option<i32> {
     let number = Number::of(value)?;
     let integer = if let RawBsonRef::Decimal128(decimal) = value {
-        // `to_i64` takes no decimal with a fraction, so it is truncated first.
+        // `to_i64` accepts no decimal with a fraction, so it is truncated first.
         to_integer(decimal, Rounding::TowardZero)
     } else {
         value.as_f64().map_or(number, |double| Number::from_f64(double.trunc())).to_i64()

@@ -19,7 +19,7 @@ const SPILLED_BYTES_MIN: usize = 1 << 20;
 
 /// The part of a document that a sorter keeps.
 pub trait Payload {
-    /// The bytes that the payload takes on the heap, which count for the sorter's limit of memory.
+    /// The bytes that the payload uses on the heap, which count for the sorter's limit of memory.
     fn heap_bytes(&self) -> usize;
 }
 
@@ -166,7 +166,7 @@ impl<P: Payload> Sorter<P> {
         Self { can_spill: true, ..self }
     }
 
-    /// Takes what is kept, in order, and goes on without it. Its memory counts until [`forget`](Self::forget) is called.
+    /// Removes and returns what is kept, in order. Its memory counts until [`forget`](Self::forget) is called.
     pub(super) fn take_sorted(&mut self) -> Vec<Entry<P>> {
         // Its capacity is given up with it: the next run may never come.
         let empty = match &self.buffer {
@@ -176,7 +176,7 @@ impl<P: Payload> Sorter<P> {
         std::mem::replace(&mut self.buffer, empty).into_sorted()
     }
 
-    /// Gives back the memory of what was taken.
+    /// Gives back the memory of what was removed.
     pub(super) fn forget(&mut self) {
         self.memory_bytes = 0;
         self.room.clear();
@@ -285,7 +285,7 @@ impl<P> Buffer<P> {
 }
 
 impl<P> Entry<P> {
-    /// The bytes of an entry whose payload takes `payload_bytes`.
+    /// The bytes of an entry whose payload uses `payload_bytes`.
     fn bytes(&self, payload_bytes: usize) -> usize {
         size_of::<Self>() + self.key.len() + payload_bytes
     }

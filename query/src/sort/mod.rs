@@ -203,7 +203,7 @@ impl Sort {
 /// Parses one field of a sort.
 fn parse_part(name: &str, value: RawBsonRef<'_>) -> Result<(FieldPath, Direction), Error> {
     if let Some(object) = value.as_document() {
-        // MongoDB takes an object only for `$meta`, which sorts by a text score.
+        // MongoDB accepts an object only for `$meta`, which sorts by a text score.
         let expression = object.iter_elements().next().and_then(Result::ok);
         return Err(match expression.map(|element| element.key().as_str()) {
             Some("$meta") => {

@@ -1,7 +1,7 @@
 //! Sorting beyond memory: when a sorter's memory is used up, what it keeps becomes a sorted run in a temporary file, and the
 //! runs are merged at the end.
 //!
-//! The order is exactly that of a sort in memory: runs follow each other in the order of their documents, and a merge takes
+//! The order is exactly that of a sort in memory: runs follow each other in the order of their documents, and a merge reads
 //! equal keys in the order of their runs. Without temporary files a sort fails at its limit.
 
 use std::cmp::min;
@@ -77,7 +77,7 @@ pub struct SpillingSorter<P> {
     spills: u64,
 }
 
-/// The sorted payloads, which are taken one by one.
+/// The sorted payloads, which are read one by one.
 pub struct SortedPayloads<P> {
     source: Source<P>,
     left: u64,
@@ -89,7 +89,7 @@ pub struct SortedPayloads<P> {
 
 enum Source<P> {
     Memory(Sorted<P>),
-    /// Boxed, so that a sort in memory does not take its size.
+    /// Boxed, so that a sort in memory does not need its size.
     Files(Box<Merge>),
 }
 

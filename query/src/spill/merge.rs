@@ -13,7 +13,7 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// A merge before its first entry. What reading the runs takes is reserved until it is dropped.
+    /// A merge before its first entry. The memory for reading the runs is reserved until it is dropped.
     pub(crate) fn new(
         runs: Vec<Box<dyn RunSource>>,
         operation: &OperationContext,
@@ -59,7 +59,7 @@ impl Merge {
 
     fn start(&mut self) -> Result<(), SpillError> {
         self.is_started = true;
-        // A run of which nothing is left takes no part.
+        // A run of which nothing is left is not part of it.
         for (position, run) in self.runs.iter_mut().enumerate() {
             if run.advance()? {
                 self.heap.push(position);

@@ -82,7 +82,7 @@ impl Runs {
 
     /// Merges all runs.
     pub(crate) fn into_merge(mut self) -> Result<Merge, SpillError> {
-        // Large entries can make reading all runs at a time take too much. Two are always read.
+        // Large entries can make reading all runs at a time use too much. Two are always read.
         while self.written.len() > 2 && self.memory_bytes_from(0) > self.memory_bytes_max {
             // As many of the newest as fit: they are the smallest, and so the cheapest to write again.
             let fits = |&first: &usize| self.memory_bytes_from(first) <= self.memory_bytes_max;

@@ -22,7 +22,7 @@ pub(super) enum Action {
     /// `$min` and `$max`.
     Extreme(Extreme, Operand, Collation),
     CurrentDate(CurrentDate),
-    /// Removes the field that a rename takes its value from.
+    /// Removes the source field of a rename.
     RenameFrom,
     /// Writes the value of a rename, which is given by its index in the list of renames.
     RenameTo(usize),

@@ -24,7 +24,7 @@ impl Arithmetic {
 
     /// The result. Returns `None` if a 64-bit integer overflows.
     pub(super) fn apply(self, left: Numeric, right: Numeric) -> Option<Numeric> {
-        // The arms go from the widest type to the narrowest, so each knows that no wider one takes part.
+        // The arms go from the widest type to the narrowest, so each knows that no wider one is involved.
         match (left, right) {
             (Numeric::Decimal(_), _) | (_, Numeric::Decimal(_)) => {
                 let (left, right) = (left.to_decimal(), right.to_decimal());
@@ -53,7 +53,7 @@ impl Arithmetic {
         }
     }
 
-    /// The value that a missing field gets: MongoDB takes its value as 0.
+    /// The value that a missing field gets: MongoDB reads its value as 0.
     pub(super) fn start(self, operand: Numeric) -> Numeric {
         match self {
             Self::Add => operand,

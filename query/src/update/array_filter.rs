@@ -1,6 +1,6 @@
 //! Array filters: conditions on array elements, to which paths refer by `$[name]`.
 //!
-//! Each condition has one name, and each name must be used by a path: MongoDB takes an unused one for a mistake.
+//! Each condition has one name, and each name must be used by a path: MongoDB rejects an unused one as a mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -62,7 +62,7 @@ pub(super) struct OperatorCall<'c> {
     pub(super) operator: &'static str,
     pub(super) path: &'c str,
     pub(super) operand: RawBsonRef<'c>,
-    /// The memory that compiled patterns may take, shared by the whole update.
+    /// The memory that compiled patterns may use, shared by the whole update.
     pub(super) room: &'c Room,
     /// The comparison of strings.
     pub(super) collation: &'c Collation,
@@ -76,7 +76,7 @@ pub(super) fn operator(name: &str) -> Option<(&'static str, Operator)> {
 impl OperatorCall<'_> {
     /// Parses the argument. Returns `None` for a rename, which is two actions on two fields.
     pub(super) fn action(self, operator: Operator) -> Result<Option<Action>, Error> {
-        // `$unset` takes any argument, as in MongoDB: it says only that the field is to go.
+        // `$unset` accepts any argument, as in MongoDB: it says only that the field is to go.
         let operand = self.operand;
         Ok(Some(match operator {
             Operator::Set => Action::Set(Operand::new(operand)),
@@ -172,7 +172,7 @@ impl OperatorCall<'_> {
     }
 
     fn pull_all(self) -> Result<Pull, Error> {
-        // Unlike `$pull`, it takes values only: an object in the list is compared, not evaluated.
+        // Unlike `$pull`, it accepts values only: an object in the list is compared, not evaluated.
         match self.operand.as_array() {
             Some(list) => Ok(Pull::EqualAny(Members::of_array(list, self.collation)?)),
             None => Err(self.wrong_type("an array")),

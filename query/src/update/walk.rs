@@ -373,7 +373,7 @@ impl<'w> UpdateWalk<'w> {
             UpdateNode::Branch(branch) => branch,
         };
         // Whether the document gets a field is known only after its children have been tried: `{$unset: {"a.b": 1}}` must not
-        // create `a`. So it is written, and taken back if it stays empty.
+        // create `a`. So it is written, and removed again if it stays empty.
         let before = self.writer.mark();
         self.writer.header(ElementType::EmbeddedDocument, name);
         let mark = self.writer.open();

@@ -1,5 +1,5 @@
 //! The state that a sequence's lock protects (state, ledger, the acquirers' blocks), and the steps that only its
-//! holder takes.
+//! holder makes.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,7 @@ use crate::slot::Slot;
 use crate::state::{Acquired, Mark, State};
 use crate::store::{Cause, Change, Store};
 
-/// Values that were taken.
+/// Values that were drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The values.
@@ -33,7 +33,7 @@ pub(super) struct Held {
     /// Every slot that may hold a block: the shared one, the ordered one, and those of acquirers with blocks
     /// of their own. Weak, because a slot lives as long as its acquirer.
     pub(super) slots: Vec<Weak<Slot>>,
-    /// Whether anything was taken or written since the sequence was loaded.
+    /// Whether anything was drawn or written since the sequence was loaded.
     pub(super) touched: bool,
 }
 
@@ -65,7 +65,7 @@ impl Held {
         self.slots().filter_map(|slot| slot.block())
     }
 
-    /// Takes from the slot's block, which is replaced if it has no value left.
+    /// Draws from the slot's block, which is replaced if it has no value left.
     pub(super) fn take_through<S: Store>(
         &mut self,
         slot: &Slot,
@@ -86,7 +86,7 @@ impl Held {
                 continue;
             };
             self.sync(store, block.receipt())?;
-            // Taken before the block is shown: other threads could empty it at once, and this one would start
+            // Drawn before the block is shown: other threads could empty it at once, and this one would start
             // over.
             let own = block.take(count);
             slot.show();
@@ -132,7 +132,7 @@ impl Held {
         self.state.open_reserve().is_none_or(|rest| rest.count() < wanted)
     }
 
-    /// Puts a new block into the slot, and takes no value of it.
+    /// Puts a new block into the slot, and draws no value of it.
     fn acquire_into<S: Store>(&mut self, slot: &Slot, store: &S) -> Result<(), Refused<S::Error>> {
         let acquired = self.state.acquire(self.state.sizes()).map_err(|_| Refused::Exceeded)?;
         self.write_reserve(store, &acquired).map_err(Refused::Store)?;
@@ -200,7 +200,7 @@ impl Held {
             }
             return Err(error);
         }
-        // Before `install`, which takes the block's origin from the state: values that are returned later go
+        // Before `install`, which reads the block's origin in the state: values that are returned later go
         // back to just after the announced value, not to the block that was given up.
         self.state = moved;
         match next {
@@ -224,7 +224,7 @@ impl Held {
         self.write(store, &acquired.state, Some(acquired.run.first()))
     }
 
-    /// Puts an acquired block into the slot. No thread takes from it before [`sync`](Self::sync).
+    /// Puts an acquired block into the slot. No thread draws from it before [`sync`](Self::sync).
     fn install<S: Store>(&mut self, slot: &Slot, acquired: Acquired, store: &S) {
         let origin = Origin { progress: self.state.progress(), cycled_count: acquired.state.cycled_count() };
         let mut block = Block::new(acquired.run, self.position(), origin, self.receipt);
@@ -288,11 +288,11 @@ impl Held {
         self.touched = true;
     }
 
-    /// Closes the blocks in the slots. The values after all that other acquirers hold are taken back; the
+    /// Closes the blocks in the slots. The values after all that other acquirers hold are returned; the
     /// rest is lost.
     ///
-    /// No value before `highest`, the highest position that a writer registered, is taken back: that writer
-    /// would take such a value next, and the safe watermark would not see it.
+    /// No value before `highest`, the highest position that a writer registered, is returned: that writer
+    /// would draw such a value next, and the safe watermark would not see it.
     pub(super) fn take_back(&mut self, slots: &[Arc<Slot>], highest: Option<SequencePosition>) {
         let mut rests = Vec::new();
         for slot in slots {
@@ -307,7 +307,7 @@ impl Held {
                 position.ordinal > frozen.block.position_after(frozen.taken()).ordinal
             })
         };
-        // Taking back one block can make the block before it the last one, so the search starts again.
+        // Returning one block can make the block before it the last one, so the search starts again.
         while let Some(last) = rests.iter().position(|frozen| self.is_tail(frozen) && !is_watched(frozen)) {
             let frozen = rests.swap_remove(last);
             self.state = self.state.returned(frozen.block.progress_after(frozen.taken()));

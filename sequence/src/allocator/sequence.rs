@@ -1,6 +1,6 @@
 //! A sequence in memory, which all threads share.
 //!
-//! While a block lasts, values are taken from it without a lock ([`Slot::take_one`]). Everything else takes
+//! While a block lasts, values are drawn from it without a lock ([`Slot::take_one`]). Everything else uses
 //! one lock and keeps one order: compute the next state, make it durable, then show it. A block that is to be
 //! dropped is closed before the write, so that the lost values are known exactly, and put back if the write
 //! fails.
@@ -48,7 +48,7 @@ pub struct Sequence {
     /// Whether the turn is kept by a writer that has registered: see [`Sequence::settled`].
     pub(super) is_kept: sync::AtomicBool,
     pub(super) shared: Arc<Slot>,
-    /// The block of an ordered sequence. Only the writer that has the turn takes from it.
+    /// The block of an ordered sequence. Only the writer that has the turn draws from it.
     pub(super) ordered: Arc<Slot>,
     pub(super) in_flight: InFlight,
     pub(super) contract: AtomicU8,
@@ -67,7 +67,7 @@ pub struct Snapshot {
     pub version: i64,
     /// The end of the durable reserve; while `initial`, the value to start with.
     pub current_value: i64,
-    /// Whether no value was taken yet.
+    /// Whether no value was drawn yet.
     pub initial: bool,
     /// The number of times that the sequence has started over.
     pub cycled_count: i32,
@@ -85,7 +85,7 @@ pub struct Snapshot {
 }
 
 impl Sequence {
-    /// A new sequence of which no value was taken.
+    /// A new sequence of which no value was drawn.
     pub fn new(attributes: Attributes) -> Self {
         Self::with_state(State::new(attributes), 0, 0, 0)
     }
@@ -144,7 +144,7 @@ impl Sequence {
     /// The promise of the sequence. It can change with the attributes.
     #[inline]
     pub fn contract(&self) -> Contract {
-        // Only a hint of which way to take: every way checks again under the lock, because an alteration may
+        // Only a hint of which way to go: every way checks again under the lock, because an alteration may
         // come between.
         match self.contract.load(Ordering::Acquire) {
             1 => Contract::Ordered,
@@ -158,10 +158,10 @@ impl Sequence {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Takes one value.
+    /// Draws one value.
     ///
     /// # Errors
-    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], and the store's errors. No value is taken
+    /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], and the store's errors. No value is drawn
     /// then.
     pub fn take_one<S: Store>(&self, slot: &Slot, store: &S) -> Result<i64, S::Error> {
         match slot.take_one() {
@@ -170,7 +170,7 @@ impl Sequence {
         }
     }
 
-    /// Takes up to `count` values, at least one, from one block.
+    /// Draws up to `count` values, at least one, from one block.
     ///
     /// # Errors
     /// As [`take_one`](Self::take_one).
@@ -190,7 +190,7 @@ impl Sequence {
     }
 
     /// Registers a writer, whose values may still become visible until the pass is dropped. Register before
-    /// taking.
+    /// drawing.
     ///
     /// ```
     /// use cairndb_sequence::allocator::Sequence;
@@ -210,14 +210,14 @@ impl Sequence {
         self.register(slot, |position| self.in_flight.enter(position))
     }
 
-    /// Registers a writer by `enter`, at the position from which it will take values.
+    /// Registers a writer by `enter`, at the position from which it will draw values.
     #[inline]
     fn register<R>(&self, slot: &Slot, enter: impl FnOnce(SequencePosition) -> R) -> R {
         if let Some(position) = slot.position() {
             return enter(position);
         }
         // No open block: the position comes from what is held. The lock keeps an acquirer that closes from
-        // taking back values before that position until this writer is registered.
+        // returning values before that position until this writer is registered.
         let held = self.held.lock();
         enter(slot.block().and_then(|block| block.position()).unwrap_or_else(|| held.position()))
     }
@@ -232,8 +232,8 @@ impl Sequence {
         self.in_flight.release(kept);
     }
 
-    /// Registers a writer and takes its first value, if the block has one left. Reads the block once for
-    /// both, which makes it faster than [`enter`](Self::enter) followed by a take.
+    /// Registers a writer and draws its first value, if the block has one left. Reads the block once for
+    /// both, which makes it faster than [`enter`](Self::enter) followed by a draw.
     #[inline]
     pub fn enter_taking(&self, slot: &Slot) -> (Pass<'_>, Option<i64>) {
         slot.position_then_take(|position| self.in_flight.enter(position))
@@ -252,7 +252,7 @@ impl Sequence {
             self.refuse_retired()?;
             held.reserve_ahead(store)?
         };
-        // The sync takes milliseconds, so the lock is free again: takers go on with the half block that is
+        // The sync needs milliseconds, so the lock is free again: takers go on with the half block that is
         // left.
         written.map_or(Ok(()), |receipt| store.make_durable(receipt))
     }
@@ -298,14 +298,14 @@ impl Sequence {
         }
     }
 
-    /// Lists values that were taken and that no document will get.
+    /// Lists values that were drawn and that no document will get.
     pub fn list_lost(&self, run: Run, cause: Cause) {
         if !self.is_retired() {
             self.held.lock().ledger.list(run, cause);
         }
     }
 
-    /// The last value that was taken through `slot`. If its block has none, the end of the durable reserve.
+    /// The last value that was drawn through `slot`. If its block has none, the end of the durable reserve.
     ///
     /// # Errors
     /// [`SequenceError::NeverUsed`], [`SequenceError::Retired`].
@@ -324,7 +324,7 @@ impl Sequence {
     /// Returns
     /// `None` while even the first value can.
     ///
-    /// Values that inserts take are watched until their commit. A value that was handed to the application
+    /// Values that inserts draw are watched until their commit. A value that was handed to the application
     /// counts as visible at once. The promise does not cover documents that bring a value which the sequence
     /// has passed.
     pub fn safe_watermark(&self) -> Option<i64> {
@@ -332,7 +332,7 @@ impl Sequence {
         let in_blocks =
             held.blocks().filter(|block| !block.rest().is_empty()).filter_map(|block| block.position());
         let next = in_blocks.chain([held.position()]).min_by_key(|position| position.ordinal);
-        // After the blocks, never before. A writer registers, then takes: a take that the blocks above do not
+        // After the blocks, never before. A writer registers, then draws: a draw that the blocks above do not
         // show yet lies at or after `next`, and one that they show was registered before and is found here.
         // In the other order a writer could come between the two readings and be seen by neither.
         let lowest = self.in_flight.lowest();
@@ -351,7 +351,7 @@ impl Sequence {
         let mut turn = if is_fast { None } else { self.turns.try_lock() };
         loop {
             let held = self.held.lock();
-            // Asked with what is held in hand: should the turn pass to another writer now, that one can take no value.
+            // Asked with what is held in hand: should the turn pass to another writer now, that one can draw no value.
             if is_fast || turn.is_some() || self.is_kept.load(Ordering::Acquire) {
                 return (turn, held);
             }
@@ -412,7 +412,7 @@ impl Sequence {
     pub fn end<E>(&self, commit: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _turn = self.turns.lock();
         let held = self.held.lock();
-        // A reserve that is made ahead takes the same lock, so it is written before the removal or not at
+        // A reserve that is made ahead uses the same lock, so it is written before the removal or not at
         // all. Written after it, the mark would bring a dropped sequence back at the next open.
         commit()?;
         self.retired.store(true, Ordering::Release);
@@ -433,7 +433,7 @@ impl Sequence {
         if self.retired.swap(true, Ordering::AcqRel) || is_written {
             return None;
         }
-        // No writer is under way at a clean close, so no position limits what is taken back.
+        // No writer is under way at a clean close, so no position limits what is returned.
         let slots: Vec<Arc<Slot>> = held.slots().collect();
         held.take_back(&slots, None);
         held.state = held.state.without_reserve();
@@ -459,7 +459,7 @@ impl Sequence {
         }
     }
 
-    /// Refills the slot and takes from it. Returns `None` if the sequence's writers take turns.
+    /// Refills the slot and draws from it. Returns `None` if the sequence's writers take turns.
     fn take_from_store<S: Store>(
         &self,
         slot: &Slot,
@@ -484,7 +484,7 @@ impl Sequence {
     }
 
     /// Fails while the outcome of the last gapless write is unknown. For the writer that has the turn only:
-    /// any other thread would take a write that is still under way for a failed one.
+    /// any other thread would mistake a write that is still under way for a failed one.
     pub(super) fn refuse_doubt(&self) -> Result<(), SequenceError> {
         if self.is_in_doubt() { Err(SequenceError::InDoubt) } else { Ok(()) }
     }

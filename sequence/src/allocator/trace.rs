@@ -9,7 +9,7 @@ impl Sequence {
         let (turn, held) = self.settled();
         let is_held = held.blocks().any(|block| block.rest().contains(value));
         let reach = if is_held { Reach::NotYet } else { held.state.reach(value) };
-        // After the blocks: a writer registers before it takes, so whatever they show as taken is registered by now.
+        // After the blocks: a writer registers before it draws, so what they show as drawn is registered by now.
         let lowest = self.in_flight.lowest();
         let is_settled = lowest.is_none_or(|lowest| {
             let is_before = |before: i64| !held.state.is_beyond(value.into(), before.into());

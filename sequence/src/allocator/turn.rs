@@ -1,6 +1,6 @@
 //! Turns: writers of an ordered or gapless sequence, one at a time.
 //!
-//! An ordered writer holds the turn from taking its values until its commit is visible, so values become
+//! An ordered writer holds the turn from drawing its values until its commit is visible, so values become
 //! visible in their order. A gapless writer computes its values on a copy of the state, writes that copy with
 //! its documents, and publishes it afterwards. If it gives up before, the sequence is as it was.
 //!
@@ -47,7 +47,7 @@ pub struct Turn<'a> {
 }
 
 /// The right to number the next documents, for a writer whose commit comes later and perhaps in another thread. Other
-/// writers wait until it is dropped. The watermark does not: it stays before the values that are taken meanwhile.
+/// writers wait until it is dropped. The watermark does not: it stays before the values that are drawn meanwhile.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -74,7 +74,7 @@ pub struct KeptTurn {
     process: Process,
 }
 
-/// Values of a gapless sequence for documents that are not written yet. They count as taken after
+/// Values of a gapless sequence for documents that are not written yet. They count as drawn after
 /// [`Turn::publish`].
 ///
 /// ```
@@ -111,12 +111,12 @@ impl Sequence {
         Some(Turn { sequence: self, _turn: Some(self.turns.try_lock_for(patience)?) })
     }
 
-    /// Waits for the turn no longer than `patience`, to keep it beyond this call. With no patience it takes only a turn that
+    /// Waits for the turn no longer than `patience`, to keep it beyond this call. With no patience it gets only a turn that
     /// is free.
     pub fn keep_turn(this: &Arc<Self>, patience: Duration) -> Option<KeptTurn> {
         let turn = if patience.is_zero() { this.turns.try_lock() } else { this.turns.try_lock_for(patience) };
         let turn = turn?;
-        // Registered before any value is taken, and before readers are told that they need not wait.
+        // Registered before any value is drawn, and before readers learn that they need not wait.
         let registered = this.keep(&this.ordered);
         this.is_kept.store(true, Ordering::Release);
         turn.keep();
@@ -149,12 +149,12 @@ impl Drop for KeptTurn {
 }
 
 impl Turn<'_> {
-    /// Takes up to `count` values, at least one, by the rules of the sequence's contract. Those of a gapless
+    /// Draws up to `count` values, at least one, by the rules of the sequence's contract. Those of a gapless
     /// sequence are written by this call.
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`], [`SequenceError::Retired`], [`SequenceError::InDoubt`], and the store's
-    /// errors. No value is taken then.
+    /// errors. No value is drawn then.
     pub fn take<S: Store>(&self, slot: &Slot, count: u64, store: &S) -> Result<Taken, S::Error> {
         let mut held = self.sequence.held.lock();
         self.sequence.refuse_retired()?;
@@ -214,7 +214,7 @@ impl Turn<'_> {
         self.sequence.in_doubt.store(true, Ordering::Release);
     }
 
-    /// Takes back [`stage`](Self::stage), after the write was rejected before it was made.
+    /// Undoes [`stage`](Self::stage), after the write was rejected before it was made.
     pub fn unstage(&self) {
         self.sequence.in_doubt.store(false, Ordering::Release);
     }
@@ -230,7 +230,7 @@ impl Turn<'_> {
 }
 
 impl Numbering {
-    /// Takes the next value.
+    /// Draws the next value.
     ///
     /// # Errors
     /// [`SequenceError::Exceeded`].
@@ -275,7 +275,7 @@ impl Held {
         if moved == self.state {
             return Ok(());
         }
-        // The write lists the gap, so it is noted first and taken out again if the write fails.
+        // The write lists the gap, so it is noted first and removed again if the write fails.
         let ledger = self.ledger.clone();
         self.ledger.list(self.state.jumped_to(&moved).but_last(value), Cause::ExplicitValue);
         if let Err(error) = self.write(store, &moved, None) {
@@ -286,7 +286,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes values of a gapless sequence: the reserve that is written ends with the last of them.
+    /// Draws values of a gapless sequence: the reserve that is written ends with the last of them.
     fn take_exactly<S: Store>(&mut self, count: u64, store: &S) -> Result<Taken, S::Error> {
         let size = i64::try_from(count).unwrap_or(i64::MAX).min(self.state.attributes().acquire_size());
         // One write for all of them, and nothing beyond: a reserve would leave a gap after a crash.

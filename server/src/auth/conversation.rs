@@ -39,7 +39,7 @@ impl Conversation {
         matches!(self.expected, ExpectedMessage::Proof(_)).then_some(self.user.name.as_str())
     }
 
-    /// Takes the client's next message.
+    /// Reads the client's next message.
     pub(crate) fn receive(self, message: &[u8]) -> Result<LoginStep, Rejected> {
         // By value: after an error nothing is left that a second proof could be tried on.
         let Self { user, expected, skips_empty } = self;

@@ -45,7 +45,7 @@ struct Failures {
 /// Too many guesses are waiting already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany {
-    /// After this time there is a turn that need not be waited for too long, unless others take it.
+    /// After this time there is a turn that need not be waited for too long, unless others get it.
     pub(crate) again: Duration,
 }
 
@@ -55,13 +55,13 @@ impl Guesses {
         Self { sources: Mutex::default(), pause }
     }
 
-    /// Takes the next turn for a guess. Returns how long to wait for it.
+    /// Reserves the next turn for a guess. Returns how long to wait for it.
     pub(crate) fn take_turn(&self, user: &str, address: &str, now: Instant) -> Result<Duration, TooMany> {
         let mut sources = self.sources.lock();
         let of = GuessSource::both(user, address);
         let waits = of.iter().filter_map(|source| sources.get(source)).map(|failures| failures.next);
         let wait = waits.map(|next| next.saturating_duration_since(now)).max().unwrap_or_default();
-        // Rejected before a turn is taken: a rejected guess must not delay the guesses after it.
+        // Rejected before a turn is reserved: a rejected guess must not delay the guesses after it.
         let again = wait.saturating_sub(self.pause * PAUSES_MAX);
         if !again.is_zero() {
             return Err(TooMany { again });
@@ -69,7 +69,7 @@ impl Guesses {
         for source in &of {
             let Some(failures) = sources.get_mut(source) else { continue };
             let interval = self.interval(source, failures.count);
-            // The turn is taken now, before the guess is checked, so that guesses sent together wait for each
+            // The turn is reserved now, before the guess is checked, so that guesses sent together wait for each
             // other.
             if !interval.is_zero() {
                 failures.next = failures.next.max(now + wait) + interval;
@@ -143,7 +143,7 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_millis(200);
 
-    /// Guesses of a user's password as fast as they are taken; how many are looked at within that time.
+    /// Guesses of a user's password as fast as they are accepted; how many are looked at within that time.
     fn guessed_within(time: Duration, users: u32) -> u32 {
         let (guesses, start) = (Guesses::new(PAUSE), Instant::now());
         let (mut now, mut tried) = (start, 0);

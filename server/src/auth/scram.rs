@@ -15,7 +15,7 @@ use crate::auth::credentials::{Credentials, Key, authenticate};
 const MESSAGE_BYTES_MAX: usize = 4096;
 const PROOF: &str = ",p=";
 
-/// The reason why a message is rejected. The client is not told which reason it was.
+/// The reason why a message is rejected. The client does not learn which reason it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejected {
     #[error("the message is malformed: {0}")]
@@ -133,7 +133,7 @@ impl Exchange {
             *byte ^= mask;
         }
         let found: Key = Sha256::digest(client_key).into();
-        // Both in constant time and joined without a branch: a wrong proof takes as long as an unknown user.
+        // Both in constant time and joined without a branch: a wrong proof needs as long as an unknown user.
         let is_right = found.ct_eq(&self.credentials.stored_key) & self.is_known;
         // Computed for rejected proofs as well, so that the time does not distinguish them.
         let signature = authenticate(&self.credentials.server_key, transcript.as_bytes());

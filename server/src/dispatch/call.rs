@@ -245,7 +245,7 @@ fn view(bytes: &Bytes) -> Result<&RawDocument, Failure> {
     Ok(RawDocument::from_bytes(bytes)?)
 }
 
-/// Rejects a command that has a field twice, as MongoDB does: one reader could take the first of them and another the last,
+/// Rejects a command that has a field twice, as MongoDB does: one reader could use the first of them and another the last,
 /// so that what was checked is not what is used.
 fn check_fields(command: &str, body: &RawDocument) -> Result<(), Failure> {
     let mut names = Vec::with_capacity(16);

@@ -169,7 +169,7 @@ const UNKNOWN: Entry = read(engine::forward);
 pub(crate) async fn answer(mut call: Call) -> Outcome {
     let (shared, peer) = (std::sync::Arc::clone(&call.shared), std::sync::Arc::clone(&call.peer));
     count(operation(&shared.counters, call.command.name()));
-    // Before the command runs, because it takes the call with it.
+    // Before the command runs, because the call is moved into it.
     let used = top::used(&call);
     let start = Instant::now();
     let mut operation = call.operation();
@@ -181,7 +181,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     call.cancellation = running.cancellation();
     call.operation_id = running.id();
     let span = shared.settings.spans.as_ref().and_then(|spans| spans.begin(call.traced()));
-    // The command takes a copy to its thread, and the span ends here, whatever becomes of the command.
+    // The command moves a copy to its thread, and the span ends here, whatever becomes of the command.
     call.span.clone_from(&span);
     // Only successes count in `top`, and they are answered at once; what follows is about failures.
     let failure = match run(call).await {
@@ -208,7 +208,7 @@ pub(crate) async fn answer(mut call: Call) -> Outcome {
     if !is_failed_login {
         return Outcome::Answer(reply);
     }
-    // Outside of the pool: a guesser that waits takes nothing from other clients.
+    // Outside of the pool: a guesser that waits costs other clients nothing.
     tokio::time::sleep(shared.settings.failed_login_pause).await;
     if peer.failed_logins() < FAILED_LOGINS_MAX { Outcome::Answer(reply) } else { Outcome::Last(reply) }
 }
@@ -298,7 +298,7 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
             hello::wait(&call).await?;
             if sasl::is_speculative(&call) { pool.log_in(move || run(&call)).await? } else { run(&call) }
         }
-        // The pause is computed and waited for outside of the pool, so that guesses do not take its places.
+        // The pause is computed and waited for outside of the pool, so that guesses do not use its places.
         Run::Login(run) => {
             let pause = sasl::pause(&call)?;
             if !pause.is_zero() {

@@ -1,6 +1,6 @@
 //! Logging in and out: `saslStart`, `saslContinue`, the login that a `hello` begins, `logout`.
 //!
-//! A client learns that its login failed, and nothing else. The login of an unknown user takes the same steps
+//! A client learns that its login failed, and nothing else. The login of an unknown user has the same steps
 //! as that of a known one and fails with the same error. The log contains the reason.
 
 use std::time::{Duration, Instant};
@@ -40,13 +40,13 @@ pub(super) fn speculate(call: &Call, start: &RawDocument) -> Result<Option<Docum
     begin(call, fields, database)
 }
 
-/// `saslContinue`: takes the next message of a login.
+/// `saslContinue`: reads the next message of a login.
 pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
     let fields = call.fields();
     fields.allow(&["conversationId", "payload"])?;
     let payload = payload(fields)?;
     let id = fields.integer("conversationId")?.ok_or_else(|| fields.missing("conversationId"))?;
-    // Asked first: the conversation is taken out of the connection below, so that a proof is checked once.
+    // Asked first: the conversation is removed from the connection below, so that a proof is checked once.
     let proving = call.peer.proving_user();
     let Some(conversation) = call.peer.take_conversation() else {
         return Err(Failure::new(Code::PROTOCOL_ERROR, "No SASL session state found"));

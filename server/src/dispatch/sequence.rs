@@ -1,4 +1,4 @@
-//! `setAcquirer`, CairnDB's own command: from which blocks a connection takes the values of sequences.
+//! `setAcquirer`, CairnDB's own command: from which blocks a connection gets the values of sequences.
 
 use cairndb::bson::doc;
 

@@ -69,7 +69,7 @@ pub(super) fn update(call: &Call) -> Result<Reply, Failure> {
     ])?;
     let given = fields.argument()?.ok_or_else(|| fields.missing("updateUser"))?;
     let name = given.as_str().ok_or_else(|| fields.wrong_type("updateUser", given, "string"))?;
-    // Before anything is told of the user: a reader must not learn which others there are.
+    // Before anything is said of the user: a reader must not learn which others there are.
     let changer = call.peer.user().filter(|_| call.shared.settings.requires_user);
     if changer.is_some_and(|changer| changer.role != Role::Root && changer.name != name) {
         let message = format!("not authorized on {DATABASE} to execute command 'updateUser' of another user");

@@ -222,7 +222,7 @@ mod tests {
         refuse([&whole[..], &[1, 6, 0, 0, 0, 255, 0]].concat(), &FrameError::Name);
     }
 
-    /// Eight million empty sections of one name once took nine times the message.
+    /// Eight million empty sections of one name once used nine times the message.
     #[test]
     fn sections_are_few_and_have_different_names() {
         let whole = message(0).bytes(1, 0);

@@ -79,14 +79,14 @@ pub enum FrameError {
     },
 }
 
-/// Takes a 32-bit integer off the front of `bytes`.
+/// Reads and removes a 32-bit integer at the front of `bytes`.
 fn take_i32(bytes: &mut &[u8], what: &'static str) -> Result<i32, FrameError> {
     let (front, rest) = bytes.split_first_chunk().ok_or(FrameError::Truncated(what))?;
     *bytes = rest;
     Ok(i32::from_le_bytes(*front))
 }
 
-/// Takes a name with its closing NUL off the front of `bytes`.
+/// Reads and removes a name with its closing NUL at the front of `bytes`.
 fn take_name<'a>(bytes: &mut &'a [u8], what: &'static str) -> Result<&'a str, FrameError> {
     // The name is searched for its NUL within the bytes that are there, so a name without an end is an error.
     let end = bytes.iter().position(|&byte| byte == 0).ok_or(FrameError::Truncated(what))?;
@@ -96,7 +96,7 @@ fn take_name<'a>(bytes: &mut &'a [u8], what: &'static str) -> Result<&'a str, Fr
     std::str::from_utf8(name).map_err(|_| FrameError::Name)
 }
 
-/// Takes a document off the front of `bytes`, by the length that it begins with.
+/// Reads and removes a document at the front of `bytes`, by the length that it begins with.
 fn take_document<'a>(bytes: &mut &'a [u8], what: &'static str) -> Result<&'a [u8], FrameError> {
     let length = bytes.first_chunk().map(|length| i32::from_le_bytes(*length));
     let length = length.ok_or(FrameError::Truncated(what))?;

@@ -1,4 +1,4 @@
-//! Batches, and what results and errors tell of generated values.
+//! Batches, and what results and errors say of generated values.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ fn a_batch_without_enough_values_stores_nothing() {
         );
         sequence_refuses(numbered.things.insert_many(vec![doc! {}; 4]).run(), -325, "no value left");
         assert_eq!(numbered.stored(), super::NOTHING);
-        // Only a gapless sequence takes back what it gave.
+        // Only a gapless sequence recovers what it gave.
         let left = if contract == Contract::Gapless { vec![1, 2, 3] } else { vec![] };
         let next: Vec<i64> =
             std::iter::from_fn(|| numbered.things.insert_one(doc! {}).run().ok()?.last_generate_id).collect();
@@ -98,7 +98,7 @@ fn values(generated: &HashMap<usize, GeneratedValues>) -> Vec<(usize, i64)> {
     values
 }
 
-/// Every second of six documents is a duplicate; what the error tells, and what is stored.
+/// Every second of six documents is a duplicate; what the error says, and what is stored.
 #[track_caller]
 fn half_refused(contract: Contract, ordered: bool, told: &[(usize, i64)], next: i64) {
     let numbered = with(contract);
@@ -147,7 +147,7 @@ fn batches_of_more_than_a_commit_are_numbered_in_order() {
     }
 }
 
-/// Every rejected document had all behind it completed and numbered again: this took minutes, while others waited.
+/// Every rejected document had all behind it completed and numbered again: this lasted minutes, while others waited.
 #[test]
 fn many_refused_documents_of_a_gapless_batch_leave_no_gap() {
     let numbered = with(Contract::Gapless);

@@ -176,7 +176,7 @@ fn an_explicit_value_is_not_tried_again() {
     assert_eq!(numbered.numbers(), [1, 2, 3]);
 }
 
-/// A text that a document brought, and that another one has, was taken for a generated value in use: the block was given
+/// A text that a document brought, and that another one has, was mistaken for a generated value in use: the block was given
 /// up, and the same text tried again.
 #[test]
 fn an_explicit_text_is_not_tried_again() {
@@ -297,7 +297,7 @@ fn an_exhausted_sequence_refuses_the_document_and_nothing_else() {
     assert_eq!(numbered.stored().len(), 3);
 }
 
-// Values that were taken for documents that were then rejected, because the sequence had no value for the last of
+// Values that were drawn for documents that were then rejected, because the sequence had no value for the last of
 // them, were written with the mark of a value that had been passed: the next insert found the sequence exhausted.
 #[test]
 fn a_gapless_batch_that_runs_out_of_values_takes_none() {

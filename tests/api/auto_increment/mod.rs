@@ -46,7 +46,7 @@ impl Numbered {
         Self::with([doc! { "Field": "n" }.into_iter().chain(options).collect()])
     }
 
-    /// One field, `n`, that takes value by value.
+    /// One field, `n`, that draws value by value.
     #[track_caller]
     fn singles() -> Self {
         Self::n(doc! { "AcquireSize": 1, "CacheSize": 1 })

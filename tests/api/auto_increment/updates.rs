@@ -142,7 +142,7 @@ fn a_conflict_of_an_upsert_is_tried_once_more() {
 }
 
 /// An upsert by `_id` looks again when another writer took the `_id` in between. Any duplicate made it look again, so
-/// that one of another index took a value a hundred times.
+/// that one of another index drew a value a hundred times.
 #[test]
 fn an_upsert_that_meets_an_unrelated_duplicate_takes_one_value() {
     let numbered = Numbered::n(doc! {});

@@ -1,4 +1,4 @@
-//! Files that other clients have written wrongly: an error where they are wrong, and no more memory than a chunk takes.
+//! Files that other clients have written wrongly: an error where they are wrong, and no more memory than a chunk needs.
 
 use std::io::{Read, Seek, SeekFrom};
 

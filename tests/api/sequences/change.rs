@@ -4,7 +4,7 @@ use cairndb::bson::{Document, doc};
 
 use super::{Numbers, sequence_refuses};
 
-/// A sequence of which some values are taken, is altered, and gives these values next.
+/// A sequence of which some values are drawn, is altered, and gives these values next.
 #[track_caller]
 fn altered((options, taken): (Document, usize), change: Document, next: &[i64]) -> Numbers {
     let numbers = Numbers::with(options);

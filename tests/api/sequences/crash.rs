@@ -9,7 +9,7 @@ use cairndb_tests::scratch::{Scratch, small};
 
 use super::Numbers;
 
-/// Takes values; gives the next one after the process was killed, and after a clean close. A killed process may have
+/// Draws values; gives the next one after the process was killed, and after a clean close. A killed process may have
 /// made the next reserve already.
 #[track_caller]
 fn next_after(options: Document, taken: usize, killed: impl Into<Killed>, closed: i64) {

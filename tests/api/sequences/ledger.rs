@@ -156,7 +156,7 @@ fn more_gaps_between_two_writes_than_are_kept_replace_all_older_ones() {
     skip(&numbers, 1..=500);
     let numbers = numbers.reopened();
     skip(&numbers, 501..=4500);
-    // The second `next` took one of the values that its first step skips.
+    // The second `next` drew one of the values that its first step skips.
     let lost = 2 * 4500 - 1_i64;
     let check = |numbers: &Numbers| {
         let gaps = numbers.sequence.gaps().run().unwrap();

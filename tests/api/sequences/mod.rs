@@ -64,7 +64,7 @@ impl Numbers {
         (0..count).map(|_| self.next()).collect()
     }
 
-    /// Takes a whole block: its first value and its length.
+    /// Acquires a whole block: its first value and its length.
     #[track_caller]
     fn block(&self) -> (i64, i32) {
         let fetched = self.sequence.fetch(2_147_483_647).run().expect("values");

@@ -4,7 +4,7 @@ use cairndb::bson::{Document, doc};
 
 use super::{Numbers, sequence_refuses};
 
-/// Blocks that are taken one after the other, each with the `CurrentValue` behind it.
+/// Blocks that are acquired one after the other, each with the `CurrentValue` behind it.
 #[track_caller]
 fn blocks(options: Document, expected: &[(i64, i32, i64)]) -> Numbers {
     let numbers = Numbers::with(options);

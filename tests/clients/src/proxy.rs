@@ -1,4 +1,4 @@
-//! A proxy that lets connections die where it is told to: between a client and the server that it believes to talk to.
+//! A proxy that lets connections die where it is set to: between a client and the server that it believes to talk to.
 //!
 //! A network loses connections, and what a client learns is the same whether its request was lost or the answer. The
 //! proxy knows which, because it passes whole messages on: a request is answered before the next one is read.
@@ -70,7 +70,7 @@ impl Proxy {
     /// Lets new connections wait until [`turn_to`](Self::turn_to) names a server, because the present one is about to end. Returns
     /// once those that are being opened have got their first answer.
     ///
-    /// A driver takes a connection that ends while it is opened for another fault than one that ends at a command, and mongosh's
+    /// A driver treats a connection that ends while it is opened as another fault than one that ends at a command, and mongosh's
     /// does not try a transaction again after it.
     pub fn hold(&self) {
         let mut known = self.server.lock();

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cairn::{Cairn, program};
 
-/// No script takes as long, even on a busy machine.
+/// No script needs as long, even on a busy machine.
 const TIME_MAX: Duration = Duration::from_secs(180);
 
 /// Runs a script of `tests/clients/pymongo` in Python, with the server's URI as its argument.

@@ -1,5 +1,5 @@
 //! The commands of mongodump and mongorestore, one by one, from one server to another: the second store must then be
-//! the first. The tools themselves are in no registry that a suite could take them from.
+//! the first. The tools themselves are in no registry that a suite could get them from.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ fn restore(client: &Client, dump: &Dump) {
     for ((db, name), dumped) in dump {
         run(client, db, doc! { "drop": name, "writeConcern": { "w": "majority" } });
         let mut id_index = dumped.id_index.clone();
-        // The tool takes the version off, and adds the namespace that older servers asked for.
+        // The tool removes the version, and adds the namespace that older servers asked for.
         id_index.remove("v");
         id_index.insert("ns", format!("{db}.{name}"));
         let mut create = doc! { "create": name, "idIndex": id_index };

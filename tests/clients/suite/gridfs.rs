@@ -19,7 +19,7 @@ const LARGE: usize = 3_000_000;
 #[test]
 fn pymongo_and_the_embedded_api_read_each_other_s_files() {
     let scratch = Arc::new(Scratch::new());
-    // Killed, not stopped: what PyMongo was told to be stored is stored.
+    // Killed, not stopped: what was reported to PyMongo as stored is stored.
     let cairn = Cairn::start_in(&scratch, &[]);
     script::python_with(&cairn, SCRIPT, &["write"]);
     cairn.kill();

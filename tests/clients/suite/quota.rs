@@ -1,4 +1,4 @@
-//! `cairn serve --disk-quota`: what a driver is told by a folder that is full, and that it is not for ever.
+//! `cairn serve --disk-quota`: the errors that a driver gets from a folder that is full, and that it is not for ever.
 
 use cairndb_tests::choices::Choices;
 use mongodb::bson::spec::BinarySubtype;
@@ -7,7 +7,7 @@ use mongodb::error::Error;
 
 use crate::{Served, refused};
 
-/// The least that the tool takes, in mebibytes.
+/// The least that the tool accepts, in mebibytes.
 const QUOTA: &str = "32";
 const QUOTA_BYTES: i64 = 32 << 20;
 const DOCUMENT_BYTES: usize = 20_000;

@@ -1,7 +1,7 @@
 //! Counting exactly once over a network that loses requests and answers.
 //!
 //! A write that failed may have been done, so each counting is two writes that may be repeated: the first notes a token,
-//! once however often it is asked to, the second takes the token out and counts, in one update. A client that gives up halfway
+//! once however often it is asked to, the second removes the token and counts, in one update. A client that gives up halfway
 //! leaves the token behind, and a nightly run finishes for them. The proxy loses requests and answers of both writes in
 //! every way, and says which: what the counter must be is known, not guessed.
 

@@ -31,7 +31,7 @@ const SALVAGES: usize = 150;
 const BLOCK_CASES: usize = 60;
 /// A block has 16 KiB, and an entry of one of these documents no fewer than 30 bytes.
 const BLOCK_DOCUMENTS_MAX: usize = (16 << 10) / 30;
-/// Of a campaign too it is a sample: a salvage takes fifty times as long as an opening that is rejected.
+/// Of a campaign too it is a sample: a salvage needs fifty times as long as an opening that is rejected.
 const SALVAGES_OF_CAMPAIGN: usize = 5000;
 /// Opening ends, whatever the bytes are.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
@@ -346,7 +346,7 @@ fn judge_table(victim: &Scratch, case: &Case, options: &ClientBuilder) -> Result
     Ok(false)
 }
 
-/// That a rejection names the damaged table, blames no other file, and left the folder as it was. RocksDB's text file LOG tells of
+/// That a rejection names the damaged table, blames no other file, and left the folder as it was. RocksDB's text file LOG contains
 /// each opening for writing.
 ///
 /// What RocksDB needs of every table is rejected by its file. A block that the catalog is in is met once RocksDB has opened.
@@ -372,7 +372,7 @@ fn judge_refusal(
     Ok(())
 }
 
-/// Opens a copy with a damaged table for writing: rejected by name, or what is read is right or told as damaged. Returns whether it
+/// Opens a copy with a damaged table for writing: rejected by name, or what is read is right or reported as damaged. Returns whether it
 /// was rejected.
 fn judge_table_for_writing(victim: &Scratch, case: &Case) -> Result<bool, String> {
     let scratch = victim.killed();

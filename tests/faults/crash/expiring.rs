@@ -19,7 +19,7 @@ use crate::crash::oracle::compare_versions;
 use crate::crash::say;
 
 const KILLS_DEFAULT: u64 = 60;
-/// A folder is left after so many kills, because a proof of everything takes longer the more there is.
+/// A folder is left after this number of kills, because a proof of everything lasts longer the more there is.
 const KILLS_PER_FOLDER: u64 = 15;
 /// What an index build writes outside of the database's own files.
 const BUILD_FOLDER: &str = "CAIRNDB.build-";
@@ -68,7 +68,7 @@ impl Oracle {
         }
     }
 
-    /// Takes in what a process journaled until it was killed.
+    /// Adds what a process journaled until it was killed.
     fn hear(&mut self, records: &[Record]) -> Result<(), String> {
         for record in records {
             self.hear_one(*record)?;
@@ -149,7 +149,7 @@ impl Oracle {
         self.versions.insert(tag, versions);
     }
 
-    /// Compares the database with what it must hold, and takes over what was decided for it. Then it makes a pass, or
+    /// Compares the database with what it must hold, and adopts what was decided for it. Then it makes a pass, or
     /// leaves that to the next process.
     fn audit(&mut self, client: &Client, choices: &mut Choices) -> Result<(), String> {
         verify(client)?;

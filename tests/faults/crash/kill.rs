@@ -14,7 +14,7 @@ use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Medium, Scratch};
 use cairndb_tests::workload;
 
-/// No child takes so long to open a folder, busy machine or not.
+/// No child needs so long to open a folder, busy machine or not.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
 /// Kills of one folder, before the next one begins.
 const KILLS_PER_FOLDER: u64 = 8;
@@ -32,7 +32,7 @@ pub(crate) trait Audited: Default {
 }
 
 /// Kills processes that work on folders, several folders at a time, and gives what is known of each folder. A fault ends the
-/// test. `turn` tells suites of one seed apart.
+/// test. `turn` distinguishes suites of one seed.
 pub(crate) fn kill_in_folders<O: Audited + Send>(seed: u64, turn: u32, kills: u64) -> Vec<O> {
     on_lanes(kills.div_ceil(KILLS_PER_FOLDER), |folder| {
         let kills = KILLS_PER_FOLDER.min(kills - folder * KILLS_PER_FOLDER);

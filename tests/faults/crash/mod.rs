@@ -29,7 +29,7 @@ use crate::crash::kill::kill_one;
 use crate::crash::oracle::Oracle;
 
 const KILLS_DEFAULT: u64 = 200;
-/// A folder is left after so many kills, because a proof of everything takes longer the more there is.
+/// A folder is left after this number of kills, because a proof of everything lasts longer the more there is.
 const KILLS_PER_FOLDER: u64 = 25;
 
 /// The result of killing.

@@ -16,7 +16,7 @@ use crate::crash::kill::kill_one;
 use crate::crash::say;
 
 const KILLS_DEFAULT: u64 = 60;
-/// A folder is left after so many kills, because a proof of everything takes longer the more there is.
+/// A folder is left after this number of kills, because a proof of everything lasts longer the more there is.
 const KILLS_PER_FOLDER: u64 = 15;
 /// Courses are counted from here where the sequence beside the collection is meant.
 const SEQUENCES: u64 = 1000;
@@ -31,7 +31,7 @@ struct Given {
 }
 
 impl Given {
-    /// Takes a record in; an error if it alone is proof of a fault.
+    /// Adds a record; an error if it alone is proof of a fault.
     fn hear(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Opened | Record::Closed => Ok(()),

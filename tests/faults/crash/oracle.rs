@@ -28,7 +28,7 @@ impl Oracle {
         Self { plain_index: vec![false], ..Self::default() }
     }
 
-    /// Takes a record in; an error if it alone is proof of a fault.
+    /// Adds a record; an error if it alone is proof of a fault.
     pub(crate) fn hear(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Opened | Record::Closed => {}
@@ -76,7 +76,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Compares the database with what it must hold, and takes over what was decided for it.
+    /// Compares the database with what it must hold, and adopts what was decided for it.
     pub(crate) fn audit(&mut self, client: &Client) -> Result<(), String> {
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
         if !report.is_clean() {

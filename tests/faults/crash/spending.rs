@@ -1,4 +1,4 @@
-//! Processes that make calls with tokens are killed, and each call that they have begun is made again: it takes effect once, an
+//! Processes that make calls with tokens are killed, and each call that they have begun is made again: it is applied once, an
 //! answer that was given is given again, and no number of an invoice is missing or there twice.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const AGAIN_MAX: usize = 400;
 /// The effects that must be there, and counts of the kills.
 #[derive(Default)]
 struct Spent {
-    /// By thread and kind, how many calls have taken effect.
+    /// By thread and kind, how many calls were applied.
     done: BTreeMap<u64, [u64; KINDS]>,
     /// The calls that were begun in the life that was killed, by thread.
     begun: BTreeMap<u64, Vec<u64>>,

@@ -169,7 +169,7 @@ fn power_failure(scratch: &Scratch, client: &Client) -> Scratch {
     left
 }
 
-/// Numbers documents and takes values, none of which asks for a sync; after some of them the power fails. How many
+/// Numbers documents and draws values, none of which asks for a sync; after some of them the power fails. How many
 /// values that had left came again.
 fn values_that_come_again(course: Course) -> usize {
     let scratch = Scratch::new();
@@ -218,7 +218,7 @@ fn after_a_power_failure_no_value_comes_again() {
     }
 }
 
-/// If each value is a reserve of its own, it is as durable as the call that took it.
+/// If each value is a reserve of its own, it is as durable as the call that drew it.
 #[test]
 fn a_power_failure_takes_back_what_nobody_asked_to_sync() {
     for name in ["fast-Up-1-1", "gapless-Up-10-3"] {

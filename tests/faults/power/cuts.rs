@@ -122,7 +122,7 @@ fn nothing_durable_is_lost_when_the_power_fails_again_and_again() {
     let (seed, started) = (seed(), Instant::now());
     let folders = number_from_environment("CAIRNDB_CUTS", CUTS_DEFAULT).div_ceil(2 * LIVES);
     let tallies = on_lanes(folders, |folder| {
-        // In some folders only values are taken: what else is synced would sync their reserves too.
+        // In some folders only values are drawn: what else is synced would sync their reserves too.
         let values = (folder % 4 == 3).then_some(1);
         cut_lives(part(!seed, folder), LIVES, |task| Task { values, ..task })
             .unwrap_or_else(|fault| panic!("{SEED_VARIABLE}={seed}, folder {folder}: {fault}"))

@@ -7,7 +7,7 @@ use cairndb::bson::{Document, doc};
 use cairndb::{ChangeStreamEvent, Client, OperationType, WriteConcern};
 use cairndb_tests::{power, workload};
 
-/// How long an event may take.
+/// The time that an event may last.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tags and versions by their `_id`s.

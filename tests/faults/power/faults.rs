@@ -58,7 +58,7 @@ impl Case {
         is_kind && is_log && losses.into_iter().any(|loss| fault.contains(loss))
     }
 
-    /// A flush of RocksDB's syncs older logs. If that finds the disk full, a commit that waited for it is told of an I/O error,
+    /// A flush of RocksDB's syncs older logs. If that finds the disk full, a commit that waited for it gets an I/O error,
     /// which RocksDB does not recover from: see the known limits in docs/reliability.md.
     fn is_known_end(&self, lived: &Lived) -> bool {
         let is_by_flush = lived.state.met.as_ref().is_some_and(|met| met.ends_with(".log (flush)"));

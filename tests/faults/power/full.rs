@@ -221,7 +221,7 @@ fn audit(client: &Client, filled: &Filled) {
     assert!(more as u64 <= filled.refused, "{more} documents more than were acknowledged");
 }
 
-/// Does something that must not take for ever.
+/// Does something that must not last for ever.
 #[track_caller]
 fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, is_done) = channel();
@@ -260,7 +260,7 @@ fn survive(small: &Small, choices: &mut Choices) -> usize {
         let reader = options(is_journaled).read_only(true).open(&path).expect("a full disk can be read");
         audit(&reader, &filled);
         drop(reader);
-        // It may open or not, but it neither waits for ever nor takes a full disk for a damaged one.
+        // It may open or not, but it neither waits for ever nor mistakes a full disk for a damaged one.
         let again = path.clone();
         match in_time("opening on a full disk", move || options(is_journaled).open(again)) {
             Ok(client) => drop(in_time("closing again", move || client.close())),
@@ -453,7 +453,7 @@ fn stored_bytes(small: &Small) -> u64 {
     stored.map(|file| file.metadata().map_or(0, |file| file.len())).sum()
 }
 
-/// Takes all that is free, as another program does.
+/// Uses all that is free, as another program does.
 fn fill_from_outside(small: &Small) {
     let mut file = fs::File::create(small.ballast()).expect("made");
     let block = vec![1; 64 << 10];

@@ -1,4 +1,4 @@
-//! Holes: writes that are there after a crash though one before them is not. Two reports of RocksDB's tracker tell of them, and
+//! Holes: writes that are there after a crash though one before them is not. Two reports of RocksDB's tracker describe them, and
 //! each has its case here, for every level of durability, with writers side by side and all families in use.
 //!
 //! Issue 13169 is about writes that no sync covers. Families are flushed one by one, and each flush begins a new log. If the

@@ -30,7 +30,7 @@ const CASES_DEFAULT: u64 = 80;
 enum Verdict {
     /// Opening rejected it.
     Refused,
-    /// A read or `verify` told of it, and no read gave anything wrong.
+    /// A read or `verify` reported it, and no read gave anything wrong.
     Found,
     /// Everything is there, and `verify` is clean.
     Harmless,

@@ -75,7 +75,7 @@ pub(crate) struct Task {
     /// Of each thread.
     pub(crate) operations: u64,
     pub(crate) level: Level,
-    /// Only values are taken, nothing asks for a sync, and after so many values the child is killed.
+    /// Only values are drawn, nothing asks for a sync, and after this number of values the child is killed.
     pub(crate) values: Option<u64>,
     /// The fault that is planted in it.
     pub(crate) fault: &'static str,

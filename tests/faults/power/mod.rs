@@ -4,7 +4,7 @@
 //! read any more cost what is in them. A disk that lies is found out. Two defects of RocksDB, holes in what was written, have cases of their own.
 //!
 //! `CAIRNDB_CUTS`, `CAIRNDB_FAULTS` and `CAIRNDB_DEATHS_EACH` say how much is tried, `CAIRNDB_SEED` replays the decisions
-//! (though not how threads take turns). It needs Linux, root and /dev/fuse; elsewhere it says that it is skipped.
+//! (though not the order in which threads run). It needs Linux, root and /dev/fuse; elsewhere it says that it is skipped.
 
 mod cuts;
 mod deaths;

@@ -2,9 +2,9 @@
 //!
 //! The log of a database is one, so what survives is everything up to some point in it. Acknowledged operations that asked
 //! for no sync may be lost, but only from the end: an operation that was over before a surviving one began survived too.
-//! The order of the journal tells that, because it is written by one pipe. What was over before a sync was asked for, or a ticket
-//! taken, is durable once that was answered. A process that was refused opens the folder again: where what is acknowledged is in its
-//! memory, its first opening has ended as a process that dies, and what is done later tells nothing of it.
+//! The order of the journal shows that, because it is written by one pipe. What was over before a sync was asked for, or a ticket
+//! requested, is durable once that was answered. A process that was refused opens the folder again: where what is acknowledged is in its
+//! memory, its first opening has ended as a process that dies, and what is done later says nothing of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -83,7 +83,7 @@ pub(crate) struct Oracle {
     forgets_at_opening: bool,
     /// Where syncs were asked for that are not answered yet, by their numbers.
     syncs: HashMap<u64, usize>,
-    /// Values of documents that no sync covers yet, and when each was told.
+    /// Values of documents that no sync covers yet, and when each was reported.
     unsynced_values: Vec<(usize, i64)>,
     /// Values that were handed out in all lives, by the field.
     given_by_field: HashSet<i64>,
@@ -93,7 +93,7 @@ pub(crate) struct Oracle {
     durable_values: HashSet<i64>,
     /// Acknowledged operations, over all lives.
     pub(crate) acknowledged: u64,
-    /// Of these, what a power failure took rightly.
+    /// Of these, what a power failure rightly lost.
     pub(crate) lost: u64,
 }
 
@@ -107,7 +107,7 @@ impl Oracle {
         Self { forgets_at_opening: true, ..self }
     }
 
-    /// Takes a record in; an error if it alone is proof of a fault.
+    /// Adds a record; an error if it alone is proof of a fault.
     pub(crate) fn hear(&mut self, record: Record) -> Result<(), String> {
         self.heard += 1;
         match record {
@@ -237,7 +237,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Compares the database with what it must hold, and takes over what was decided for it.
+    /// Compares the database with what it must hold, and adopts what was decided for it.
     pub(crate) fn audit(&mut self, client: &Client) -> Result<(), String> {
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
         if !report.is_clean() {

@@ -26,7 +26,7 @@ fn check(fault: &'static str, like: impl Fn(Task) -> Task, words: &[&str]) {
     let search = |fault, number: u64| {
         cut_lives(part(seed, number << 8), LIVES, |task| Task { fault, ..like(task) }).err()
     };
-    // A search in which threads took their turns otherwise may meet something else first, and counts for nothing.
+    // A search in which threads ran in another order may meet something else first, and counts for nothing.
     let tells = |number: u64| {
         let found = search(fault, number).filter(|found| words.iter().any(|word| found.contains(word)))?;
         search("none", number).is_none().then_some((number, found))

@@ -87,7 +87,7 @@ fn names_it(report: &SalvageReport, file: &str, at: u64) {
 }
 
 /// The footer, the list of meta blocks, the properties and often the index of a table are in its last sector. With one of them
-/// unreadable, salvage took the whole table for missing: none of 20,000 documents came back.
+/// unreadable, salvage treated the whole table as missing: none of 20,000 documents came back.
 #[test]
 fn the_last_sector_of_a_table_costs_no_document() {
     if !is_possible() {

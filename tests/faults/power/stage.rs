@@ -1,5 +1,5 @@
 //! A database that is open in this process on a disk of the suite's, with writers side by side and a journal of what they were
-//! told. What is on the disk at a moment, and what was acknowledged by then, can be judged later.
+//! answered. What is on the disk at a moment, and what was acknowledged by then, can be judged later.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -117,7 +117,7 @@ impl Stage {
     }
 
     pub(crate) fn moment(&self) -> Moment {
-        // The acknowledgements first: what they tell of is on the disk by then.
+        // The acknowledgements first: what they cover is on the disk by then.
         let acknowledged = self.journal.lock().expect("no writer panics").clone();
         Moment { disk: self.disk.disk(), acknowledged }
     }

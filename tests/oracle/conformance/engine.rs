@@ -75,7 +75,7 @@ pub(crate) fn ways(case: &Case) -> &'static [CaseCommand] {
     }
 }
 
-/// Whether `count` takes all that is asked.
+/// Whether `count` supports all that is asked.
 fn is_countable(find: &Find) -> bool {
     find.projection.is_none() && find.sort.is_none() && find.variables.is_empty()
 }

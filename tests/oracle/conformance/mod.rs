@@ -2,7 +2,7 @@
 //!
 //! The corpus is data: `cases/*.json` holds an array of cases, one a line, each with the rule that it shows in words. A
 //! case is run, what comes out must equal what is expected by type, value and order of fields, and all that differ
-//! are told together. It is run twice: by the crate `query` alone, over documents in memory, and by the commands of the
+//! are reported together. It is run twice: by the crate `query` alone, over documents in memory, and by the commands of the
 //! engine, over stored ones; a case says in `engine` where the second cannot give the same. `operators.json`,
 //! `commands.json`, `differences.json` and `later.json` say what there is, where it is different on purpose, and what versions of
 //! MongoDB after the one that is the measure do; of them, of the engine's tables and of the corpus `docs/compatibility.md` is made, which `CAIRNDB_WRITE_DOCS=1` renews.

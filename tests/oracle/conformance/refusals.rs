@@ -1,5 +1,5 @@
 //! The rejections, and why: one short table at the head of the page, in which everything that the other tables
-//! reject, and MongoDB does not, is told under its reason.
+//! reject, and MongoDB does not, is listed under its reason.
 //!
 //! `refusals.json` has the reasons. Each names the notes of other tables by how they begin, so that a new rejection needs a
 //! reason, and a reason without rejections goes.
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// The most rows that the table may have.
 const ROWS_MAX: usize = 40;
-/// The number of names that a row tells.
+/// The number of names that a row lists.
 const NAMES_MAX: usize = 12;
 
 /// MongoDB's codes for what it accepts and is rejected here: `NotImplemented`, `CannotCreateIndex`, and that of a pattern.
@@ -83,7 +83,7 @@ pub(crate) fn print(reasons: &[RefusalReason], refused: &[Refused], page: &mut S
     page.push_str(HEAD);
     for reason in reasons {
         let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
-        // In the order of the page; a name that several tables have is told once.
+        // In the order of the page; a name that several tables have is listed once.
         for thing in refused.iter().filter(|thing| reason.holds(thing)) {
             if seen.insert(thing.name.as_str()) {
                 names.push(thing.name.as_str());

@@ -163,7 +163,7 @@ fn evaluated(
     values.collect()
 }
 
-/// The whole pipeline over the documents, without what an engine would plan. Of a collection that tells of itself there
+/// The whole pipeline over the documents, without what an engine would plan. Of a collection that describes itself there
 /// is nothing here.
 fn aggregated(
     documents: Vec<RawDocumentBuf>,

@@ -30,7 +30,7 @@ use crate::histories::run::{Tally, run};
 
 /// Histories of a normal run.
 const HISTORIES_DEFAULT: u64 = 30;
-/// A history takes less than a second. One that takes this long does not end.
+/// A history lasts less than a second. One that lasts this long does not end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs the history of a seed.

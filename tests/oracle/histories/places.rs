@@ -3,7 +3,7 @@
 
 use crate::histories::register::Call;
 
-/// A call on a key that one document can have, which is told by a number of its own.
+/// A call on a key that one document can have, which is identified by a number of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PlaceCall {
     /// The document got the key.
@@ -12,7 +12,7 @@ pub(crate) enum PlaceCall {
     Refused,
     /// The document that had the key was removed, or got another key; `None` if there was none.
     Freed(Option<i64>),
-    /// The same, without being told which: whether there was one.
+    /// The same, without a result that says which: whether there was one.
     Cleared(bool),
     /// The document got the key, whether one had it or not.
     Put {

@@ -2,7 +2,7 @@
 //! return.
 //!
 //! The calls are followed in time, with all states that the thing may have: for each, which of the running calls have
-//! taken effect already. A return leaves only the states in which that call has taken effect. If none is left, no order
+//! been applied already. A return leaves only the states in which that call has been applied. If none is left, no order
 //! explains what was returned.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::histories::history::Record;
 /// The most states that are followed at once. Where more are possible, the history is too dense to be judged.
 const POSSIBLE_MAX: usize = 100_000;
 
-/// A state that the thing may have, and the running calls that have taken effect, as bits.
+/// A state that the thing may have, and the running calls that have been applied, as bits.
 type Possible<S> = (S, u64);
 
 /// A call on the thing, which has one of the states `S`.
@@ -73,7 +73,7 @@ fn closure<S: Clone + Ord, E: Call<S>>(
     let mut open: Vec<Possible<S>> = possible.into_iter().collect();
     while let Some((state, mut done)) = open.pop() {
         let calls = || running.iter().enumerate().filter_map(|(bit, call)| Some((bit, &(*call)?.event)));
-        // A call that looks, and fits, has taken effect: to let it wait would explain nothing more. One that could change
+        // A call that looks, and fits, has been applied: to let it wait would explain nothing more. One that could change
         // something may wait even if it changes nothing now: another call may come between.
         for (bit, call) in calls() {
             done |= u64::from(call.only_looks() && call.step(&state).is_some()) << bit;
@@ -102,7 +102,7 @@ mod tests {
         Take(u8),
         Refused,
         Free(u8),
-        /// Takes it from any holder.
+        /// Gets it from any holder.
         Set(u8),
         Read(Option<u8>),
     }
@@ -140,7 +140,7 @@ mod tests {
         check(&[at(0, 1, Place::Refused)], false);
         check(&[at(0, 1, Place::Take(1)), at(2, 3, Place::Free(1)), at(4, 5, Place::Refused)], false);
         check(&[at(0, 1, Place::Take(1)), at(2, 5, Place::Free(1)), at(3, 4, Place::Refused)], true);
-        // It returned before the one that took the place had begun.
+        // It returned before the one that got the place had begun.
         check(&[at(0, 1, Place::Refused), at(2, 3, Place::Take(1))], false);
     }
 

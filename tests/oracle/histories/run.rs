@@ -105,7 +105,7 @@ fn work(
 
     let at_work = AtomicUsize::new(actors.len());
     let each = OPERATIONS / actors.len() as u64;
-    // Each operation takes two ticks, so the store is closed at about half of what is done where the threads end by themselves.
+    // Each operation uses two ticks, so the store is closed at about half of what is done where the threads end by themselves.
     let closes_at = shared.clock.now() + OPERATIONS;
     thread::scope(|scope| {
         let at_work = &at_work;

@@ -428,7 +428,7 @@ pub(super) fn sort(choices: &mut Choices) -> Document {
     sort
 }
 
-/// A change that can move a document within an index, or take it out of the filter.
+/// A change that can move a document within an index, or exclude it from the filter.
 pub(super) fn update(choices: &mut Choices, arrays: Arrays) -> Document {
     let field = *choices.pick(&["a", "b", "c", "a.x", "b.x"]);
     match choices.below(6) {

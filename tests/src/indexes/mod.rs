@@ -399,7 +399,7 @@ impl Pair {
         let by_path =
             doc! { "_id": { "$type": format!("${path}") }, "n": { "$sum": 1 }, "max": { "$max": "$b" } };
         let project = doc! { "_id": 0, "a": 1, "b": 1 };
-        // The first of each group is told by the sort, because it ends with the `_id`.
+        // The first of each group follows from the sort, because it ends with the `_id`.
         let first_of_each = |direction: i32| {
             let mut sort = doc! { path: direction };
             sort.insert("_id", direction);
@@ -517,7 +517,7 @@ impl Pair {
         }
     }
 
-    /// An index rejected a document, or the write is rejected for itself: then the plain collection takes over what was
+    /// An index rejected a document, or the write is rejected for itself: then the plain collection gets what was
     /// written until then.
     fn take_over(
         &self,

@@ -80,7 +80,7 @@ impl Filter {
         }
     }
 
-    /// The `_id` that a document inserted by an upsert takes from the filter.
+    /// The `_id` that a document inserted by an upsert gets from the filter.
     pub(super) fn wanted_id(&self) -> Option<&Bson> {
         match self {
             Self::Equal { path: "_id", value } => Some(value),

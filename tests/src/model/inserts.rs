@@ -229,7 +229,7 @@ impl Collection {
             .collect()
     }
 
-    /// Takes over where sequences stand whose values are gone once they are taken.
+    /// Copies the positions of sequences whose values are gone once they are drawn.
     fn keep_taken(&mut self, fields: &[Field]) {
         for (own, taken) in self.fields.iter_mut().zip(fields).filter(|(own, _)| !own.is_gapless()) {
             own.numbers = taken.numbers.clone();

@@ -70,7 +70,7 @@ struct Block {
     next: i128,
     last: i128,
     first: i128,
-    /// `used`, `is_new` and `cycles` from before the block was taken.
+    /// `used`, `is_new` and `cycles` from before the block was acquired.
     origin: (i128, bool, i32),
 }
 
@@ -278,7 +278,7 @@ impl Numbers {
         self.block = self.acquire(self.size).ok();
     }
 
-    /// As if values up to this one had been taken, if it lies ahead.
+    /// As if values up to this one had been drawn, if it lies ahead.
     pub(super) fn move_beyond(&mut self, value: i128) {
         let first = if self.is_new { self.used } else { self.used + self.increment };
         if self.is_used_up() || self.is_beyond(first, value) {

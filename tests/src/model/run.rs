@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
             Operation::DrainCursor => self.drain_cursor(),
             Operation::Flush => self.client().flush().expect("a flush"),
             Operation::Sync => {
-                // Taken before: the background may write a reserve at any moment.
+                // Requested before: the background may write a reserve at any moment.
                 let ticket = self.client().durability_ticket().expect("a ticket");
                 self.client().sync().expect("a sync");
                 assert!(ticket.is_durable());
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
     fn delete(&mut self, at: &'static str, filter: &Filter, many: bool) {
         let handle = self.handle(at);
         let document = filter.to_document();
-        // The model deletes in the order of `_id`s, and a delete takes no sort.
+        // The model deletes in the order of `_id`s, and a delete has no sort.
         let by_id = Hint::Name("_id_".to_owned());
         let action =
             if many { handle.delete_many(document) } else { handle.delete_one(document).hint(by_id) };

@@ -62,7 +62,7 @@ impl Collection {
         Self { cap, ..Self::default() }
     }
 
-    /// Takes a document that has its `_id` in front.
+    /// Accepts a document that has its `_id` in front.
     pub(super) fn insert(&mut self, document: Document) -> Result<(), Refusal> {
         let id = id_of(&document);
         self.refuse_parallel_arrays(&document)?;

@@ -81,7 +81,7 @@ pub(super) fn filter(choices: &mut Choices) -> Filter {
     }
 }
 
-/// A filter with an expression in half of the cases. An upsert takes none.
+/// A filter with an expression in half of the cases. An upsert accepts none.
 pub(super) fn filter_or_expression(choices: &mut Choices) -> Filter {
     if choices.one_in(2) {
         return filter(choices);

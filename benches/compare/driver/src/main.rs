@@ -1,7 +1,7 @@
-//! Runs the same work through CairnDB and its rivals, and draws what they took.
+//! Runs the same work through CairnDB and its rivals, and draws the results.
 //!
 //! Every store has a runner, a program of its own beside this one: two stores that bring a RocksDB
-//! each cannot be one program, and none inherits another's memory. The stores take turns, round by
+//! each cannot be one program, and none inherits another's memory. The stores alternate, round by
 //! round, so that a busy moment of the machine meets them all; what counts is the median round.
 //!
 //! With the word `sequences` the work is handing out numbers, instead of work on documents.
@@ -32,7 +32,7 @@ enum Work {
 }
 
 impl Work {
-    /// The stores that take part.
+    /// The stores that participate.
     fn stores(self) -> &'static [&'static str] {
         match self {
             Self::Documents => &measure::STORES,

@@ -46,7 +46,7 @@ pub(crate) enum Level {
 
 impl Level {
     pub(crate) const ALL: [Self; 3] = [Self::Synced, Self::Unsynced, Self::Delayed];
-    /// Those at which the death of the process takes nothing.
+    /// Those at which the death of the process loses nothing.
     pub(crate) const SURVIVING: [Self; 2] = [Self::Synced, Self::Unsynced];
 
     /// The word that runners and the CSV file use.
@@ -87,7 +87,7 @@ impl Figures {
         self.rates.entry((level, store.to_owned(), figure.to_owned())).or_default().push(rate);
     }
 
-    /// The rounds of one figure, slowest first; `None` when the store took no part.
+    /// The rounds of one figure, slowest first; `None` when the store did not participate.
     pub(crate) fn rounds(&self, level: Level, store: &str, figure: &str) -> Option<Vec<f64>> {
         let mut rates = self.rates.get(&(level, store.to_owned(), figure.to_owned()))?.clone();
         rates.sort_by(f64::total_cmp);
@@ -101,7 +101,7 @@ impl Figures {
     }
 }
 
-/// Runs all rounds. A store that cannot take part in a level is left out of it, with its reason on
+/// Runs all rounds. A store that cannot participate in a level is left out of it, with its reason on
 /// standard error; it is an error only when no store can.
 pub(crate) fn run(plan: &Plan) -> Result<Figures, Box<dyn Error>> {
     let mut figures = Figures::default();

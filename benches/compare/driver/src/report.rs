@@ -47,7 +47,7 @@ fn locked_version<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
     lines.next()?.strip_prefix("version = \"")?.strip_suffix('"')
 }
 
-/// One level's table, stores as rows: median operations a second, a dash where a store took no part.
+/// One level's table, stores as rows: median operations a second, a dash where a store did not participate.
 pub(crate) fn table(level: Level, stores: &[&str], figures: &Figures) -> String {
     let heading = match level {
         Level::Synced => "Every commit synced (operations a second, median round)",

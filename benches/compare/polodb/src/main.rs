@@ -1,7 +1,7 @@
 //! The work of the comparison in PoloDB: documents as trees, which is the form that it stores from and
 //! hands out, with ObjectIds of its own making.
 //!
-//! PoloDB syncs every commit and has no setting against it, so it takes no part in unsynced runs.
+//! PoloDB syncs every commit and has no setting against it, so it is left out of unsynced runs.
 
 use std::path::Path;
 use std::process::ExitCode;

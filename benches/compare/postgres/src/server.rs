@@ -145,7 +145,7 @@ impl<'a> Server<'a> {
 impl Drop for Server<'_> {
     fn drop(&mut self) {
         let pid = self.process.id().to_string();
-        // A server that is gone already cannot be told, and need not be.
+        // A server that is gone already cannot be signaled, and need not be.
         let _ = Command::new("kill").args(["-INT", &pid]).stderr(Stdio::null()).status();
         let _ = self.process.wait();
     }
@@ -184,7 +184,7 @@ fn major(folder: &Path) -> Option<u32> {
     folder.parent()?.file_name()?.to_str()?.parse().ok()
 }
 
-/// Reads pgbench's report, which must not tell of failures.
+/// Reads pgbench's report, which must contain no failures.
 fn scripts_a_second(report: &str) -> Result<f64> {
     let after = |start: &str| report.lines().find_map(|line| line.strip_prefix(start));
     if let Some(failed) = after("number of failed transactions: ").filter(|failed| !failed.starts_with("0 "))

@@ -1,7 +1,7 @@
 //! The work of the comparison in redb: BSON bytes under a counter that the runner keeps.
 //!
 //! Without syncs, redb keeps commits in its own memory until a synced one follows, so the death of the process
-//! loses them. It has nothing between that and a sync, so it takes no part in unsynced runs.
+//! loses them. It has nothing between that and a sync, so it is left out of unsynced runs.
 
 use std::path::Path;
 use std::process::ExitCode;

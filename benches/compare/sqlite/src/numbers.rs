@@ -1,5 +1,5 @@
 //! Numbers from SQLite: an AUTOINCREMENT key, each insert a commit, WAL mode, prepared statements. SQLite has no
-//! sequences of their own, so single values and batches take no part.
+//! sequences of their own, so single values and batches are left out.
 //!
 //! `synchronous=FULL` syncs the WAL at every commit, `NORMAL` at checkpoints only. There is one writer at a time;
 //! another connection waits by SQLite's busy timeout, which sleeps and tries again.

@@ -79,7 +79,7 @@ impl Kind {
 
 /// A store that can have an index on a field of its documents.
 pub trait IndexedStore: DocumentStore {
-    /// The reads that it answers by the index. It takes no part in others.
+    /// The reads that it answers by the index. It is left out of others.
     const KINDS: &'static [Kind];
 
     /// Creates an index on `number`, which the documents that are there are in when it returns.

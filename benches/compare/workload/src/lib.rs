@@ -1,7 +1,7 @@
 //! The work of every store of the comparison: one stream of documents, one order of work.
 //!
 //! A runner is a program around one [`Store`] whose `main` is [`run`]. It gets its documents in the
-//! form that its store takes (BSON bytes, JSON text, a tree), made before the clock starts, so that
+//! form that its store accepts (BSON bytes, JSON text, a tree), made before the clock starts, so that
 //! what is timed is the store. It knows nothing of the other stores: the driver starts each in turn.
 
 #![forbid(unsafe_code)]

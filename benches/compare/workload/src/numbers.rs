@@ -25,7 +25,7 @@ pub struct Work {
     pub durability: Durability,
     /// Threads, or connections.
     pub threads: u64,
-    /// Values that are taken one by one.
+    /// Values that are drawn one by one.
     pub values: u64,
     /// Batches of [`BATCH_VALUES`] values.
     pub batches: u64,
@@ -91,8 +91,8 @@ pub fn run(perform: impl FnOnce(&Work) -> Result<()>) -> ExitCode {
     }
 }
 
-/// Lets the workers start together, each in a thread of its own, and prints how many values they took a second.
-/// An error when they did not take `expected` values, or took one twice.
+/// Lets the workers start together, each in a thread of its own, and prints how many values they drew a second.
+/// An error when they did not draw `expected` values, or drew one twice.
 pub fn race<W>(name: &str, expected: u64, workers: Vec<W>) -> Result<()>
 where
     W: FnOnce() -> Result<Runs> + Send,

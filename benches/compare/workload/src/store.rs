@@ -7,9 +7,9 @@ use std::time::Instant;
 use crate::durability::{Durability, Result};
 use crate::order::{Order, Wanted};
 
-/// A store under comparison. `Document` is what it takes, `Id` what it finds a document by again.
+/// A store under comparison. `Document` is what it accepts, `Id` what it finds a document by again.
 pub trait Store: Sized {
-    /// A document in the form that the store takes.
+    /// A document in the form that the store accepts.
     type Document;
     /// The key of a stored document.
     type Id;
@@ -18,7 +18,7 @@ pub trait Store: Sized {
 
     /// Opens or creates the store in `folder`; an error when it does not offer `durability`.
     fn open(folder: &Path, durability: Durability) -> Result<Self>;
-    /// Brings an order into the form that the store takes; this is not timed.
+    /// Brings an order into the form that the store accepts; this is not timed.
     fn prepare(order: &Order) -> Result<Self::Document>;
     /// Stores one document, as one commit.
     fn insert_one(&mut self, document: Self::Document) -> Result<Self::Id>;

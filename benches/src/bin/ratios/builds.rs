@@ -16,7 +16,7 @@ use crate::queries::{filled, measured};
 
 /// Documents that get an index.
 const DOCUMENTS: u64 = 1_000_000;
-/// Rounds of these figures: each side takes seconds.
+/// Rounds of these figures: each side needs seconds.
 const ROUNDS: usize = 3;
 
 fn build(ours: &Ours) {

@@ -14,7 +14,7 @@ fn without() -> ClientBuilder {
     Client::builder().metrics(false).slow_threshold(None)
 }
 
-/// Runs `work` on a collection of a new client, and returns how long it says that it took.
+/// Runs `work` on a collection of a new client, and returns how long it says that it lasted.
 fn on_new<R>(builder: ClientBuilder, work: impl FnOnce(&Collection<RawDocumentBuf>) -> R) -> R {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let client = builder.open(folder.path().join("db")).expect("a new database");

@@ -24,7 +24,7 @@ const TURN: usize = 1000;
 /// Writers of `insert_ordered_threads_4`.
 const WRITERS: usize = 4;
 
-/// A field that the documents lack: one that they brought would be taken over, not generated.
+/// A field that the documents lack: one that they brought would be kept, not generated.
 const FIELD: &str = "serial";
 
 /// A collection in which `field` numbers itself.
@@ -84,7 +84,7 @@ pub(crate) fn insert_ordered_threads_4() -> f64 {
     speed_ratio(|| round(Contract::Ordered), || round(Contract::Fast))
 }
 
-/// Values a second out of blocks in memory: a reserve of as many values as a round takes is synced once.
+/// Values a second out of blocks in memory: a reserve of as many values as a round uses is synced once.
 pub(crate) fn sequence_next() -> f64 {
     let ours = Ours::create();
     let sequence = tickets(&ours, VALUES);
@@ -136,7 +136,7 @@ pub(crate) fn sequence_threads_2() -> f64 {
     )
 }
 
-/// A sequence that takes values in reserves of `cache_size`.
+/// A sequence that reserves values `cache_size` at a time.
 fn tickets(ours: &Ours, cache_size: u64) -> Sequence {
     let db = ours.client().database("bench");
     let cache_size = i64::try_from(cache_size).expect("a small number");

@@ -114,11 +114,11 @@ pub(crate) fn sort_top_k() -> f64 {
     )
 }
 
-/// Documents in a queue, and how many of them are taken at its beginning and at its end.
+/// Documents in a queue, and how many of them are removed at its beginning and at its end.
 const QUEUED: u64 = 100_000;
 const TAKEN: u64 = 1000;
 
-/// The speed of taking the last documents of a queue against that of the first ones.
+/// The speed of removing the last documents of a queue against that of the first ones.
 pub(crate) fn queue() -> f64 {
     median_of(5, || {
         let ours = Ours::create();

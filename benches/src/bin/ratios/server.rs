@@ -102,7 +102,7 @@ fn driver_against_engine<T: Serialize + DeserializeOwned + Send + Sync>(kind: &s
     on_one_core(|| speed_ratio(by_driver, || time_engine(documents)))
 }
 
-/// The time that work of MongoDB's driver takes on a new server, connected with options.
+/// The time that work of MongoDB's driver needs on a new server, connected with options.
 fn time_driver<T: Send + Sync>(
     kind: &str,
     options: &str,

@@ -18,7 +18,7 @@ const GROUPED: u64 = 1_000_000;
 const SORTED: u64 = 300_000;
 /// The size of the documents that are sorted in files, in memories of a sort.
 const TIMES: usize = 10;
-/// Rounds of the sort, each of which takes seconds.
+/// Rounds of the sort, each of which lasts seconds.
 const SORT_ROUNDS: usize = 5;
 
 pub(crate) fn group_scan() -> f64 {

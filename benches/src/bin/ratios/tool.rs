@@ -218,7 +218,7 @@ fn write_all(
     file.flush().expect("written");
 }
 
-/// The time that it takes to open a new store, to do `work` in it, and to close it, with all of it on stable storage.
+/// The time to open a new store, to do `work` in it, and to close it, with all of it on stable storage.
 fn in_new_store(work: impl FnOnce(&Collection<RawDocumentBuf>)) -> Duration {
     let folder = tempfile::tempdir().expect("a temporary folder");
     time(|| {
@@ -301,7 +301,7 @@ impl Scratch {
         (client, server)
     }
 
-    /// The time that the tool takes with a file or a folder that is not there before, and is gone after.
+    /// The time that the tool needs with a file or a folder that is not there before, and is gone after.
     fn time_cairn(&self, name: &str, arguments: impl FnOnce(&mut Command, &Path)) -> Duration {
         let made = self.path(name);
         let mut command = Command::new(cairn());

@@ -21,7 +21,7 @@ const SCANNED: u64 = 1_000_000;
 const STAGED: u64 = 1000;
 /// More keys than are noted of all writers.
 const NOTED: u64 = 600_000;
-/// Longer than writers go on taking notes after the last transaction.
+/// Longer than writers go on making notes after the last transaction.
 const QUIET: Duration = Duration::from_millis(1500);
 
 fn session(ours: &Ours) -> ClientSession {
@@ -91,7 +91,7 @@ pub(crate) fn insert_beside_old_transaction() -> f64 {
         || {
             let (ours, session) = filled();
             drop(session);
-            // Until no writer takes notes any more.
+            // Until no writer makes notes any more.
             std::thread::sleep(QUIET);
             insert_into(&ours, &documents)
         },

@@ -1,7 +1,7 @@
-//! The time that many documents in the order of their keys take: written in batches of 1,000, and as tables that are
+//! The time that many documents in the order of their keys need: written in batches of 1,000, and as tables that are
 //! ingested.
 //!
-//! A load is done when nothing is left to compact. Until then it takes time from what follows, so both are told.
+//! A load is done when nothing is left to compact. Until then it slows what follows, so both are shown.
 
 use std::path::Path;
 

@@ -2,10 +2,10 @@
 //!
 //! `tuning writes` says what a document of a batch costs under each set of options, `tuning tables` how small
 //! documents get in tables and how fast they are found and scanned there, and `tuning loads` how long many documents
-//! in the order of their keys take by batches and as tables that are ingested. Without arguments it prints all three.
+//! in the order of their keys need by batches and as tables that are ingested. Without arguments it prints all three.
 //!
-//! The variants of a table take turns, and each figure is the median of the rounds. Absolute times differ from machine to
-//! machine and from day to day, so each row is also told as a ratio to the first row of its table.
+//! The variants of a table run in alternation, and each figure is the median of the rounds. Absolute times differ from machine to
+//! machine and from day to day, so each row is also shown as a ratio to the first row of its table.
 
 mod loads;
 mod options;

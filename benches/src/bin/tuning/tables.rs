@@ -63,7 +63,7 @@ const VARIANTS: [Variant; 9] = [
 struct Loaded {
     folder: TempDir,
     variant: Variant,
-    /// Bytes in tables, and microseconds that compacting took, a document.
+    /// Bytes in tables, and microseconds that compacting used, a document.
     bytes: f64,
     compacting: f64,
 }

@@ -53,7 +53,7 @@ impl Date {
         // follow a pattern of 153 days in five months.
         let days = number + DAYS_BEFORE_1970;
         let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
-        // The leap days before the day are taken out: one in 1,460 days, except one in 36,524, and the last of
+        // The leap days before the day are removed: one in 1,460 days, except one in 36,524, and the last of
         // the era.
         let year_of_era =
             (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

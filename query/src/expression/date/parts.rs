@@ -88,14 +88,14 @@ impl DateParts {
 pub(super) struct Scanner<'t>(pub(super) &'t str);
 
 impl Scanner<'_> {
-    /// Takes the next character if it is one of `letters`.
+    /// Reads the next character if it is one of `letters`.
     pub(super) fn take(&mut self, letters: &[char]) -> Option<char> {
         let first = self.0.chars().next().filter(|letter| letters.contains(letter))?;
         self.0 = self.0.get(first.len_utf8()..)?;
         Some(first)
     }
 
-    /// Takes a number of `min` to `max` digits.
+    /// Reads a number of `min` to `max` digits.
     pub(super) fn number(&mut self, min: usize, max: usize) -> Option<i64> {
         let count = self.0.bytes().take(max).take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.0.split_at_checked(count).filter(|_| count >= min)?;
@@ -103,7 +103,7 @@ impl Scanner<'_> {
         digits.parse().ok()
     }
 
-    /// Takes the digits of a fraction as milliseconds: the first three count, and the others are skipped.
+    /// Reads the digits of a fraction as milliseconds: the first three count, and the others are skipped.
     pub(super) fn milliseconds(&mut self) -> Option<i64> {
         let count = self.0.bytes().take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.0.split_at_checked(count).filter(|_| count > 0)?;
@@ -111,7 +111,7 @@ impl Scanner<'_> {
         format!("{digits:0<3}").get(..3)?.parse().ok()
     }
 
-    /// Takes `Z`, `UTC`, `GMT` or an offset as minutes.
+    /// Reads `Z`, `UTC`, `GMT` or an offset as minutes.
     pub(super) fn offset(&mut self) -> Option<i64> {
         for name in ["UTC", "GMT", "Z", "z"] {
             if let Some(rest) = self.0.strip_prefix(name) {

@@ -83,7 +83,7 @@ impl Zone {
                     Some(time) => {
                         (near - near.rem_euclid(MILLIS_PER_SECOND)) / MILLIS_PER_SECOND - time.as_second()
                     }
-                    // Taken as if it were UTC: an offset of hours does not matter that far from the rules.
+                    // Read as if it were UTC: an offset of hours does not matter that far from the rules.
                     None => self.offset_at(near),
                 }
             }

@@ -126,7 +126,7 @@ impl Leaf<'_> {
         };
         let [unmet, met] = telling.reasons;
         let reason = if is_match == is_negation { unmet } else { met };
-        // Whether a field exists is not told by its values.
+        // The values of a field do not show whether it exists.
         if kind == Operator::Exists {
             details.insert("reason", reason);
             return details;

@@ -57,7 +57,7 @@ pub fn describe_failure(
     describe(validator, document, &Limits { variables, forms: &[Form::Whole, Form::Truncated], bytes_max })
 }
 
-/// Tells in short why `document` does not match `validator`, for a log: the `_id` of the document and the rules, without what
+/// Says in short why `document` does not match `validator`, for a log: the `_id` of the document and the rules, without what
 /// they say and without other values.
 ///
 /// # Errors
@@ -102,7 +102,7 @@ fn describe(validator: &RawDocument, document: &RawDocument, limits: &Limits<'_>
             // The first try repeats too much: the second leaves out what grows with validator and document.
             Ok(None) => {}
             Ok(Some(details)) => {
-                // So that a reader does not take the rest for all that there is.
+                // So that a reader does not mistake the rest for all that there is.
                 if form == Form::Truncated {
                     told.insert("truncated", true);
                 }

@@ -145,7 +145,7 @@ impl<'a> Application<'a> {
     fn leaf(&self, telling: &Telling) -> Result<Option<Bson>, Error> {
         let Telling { keyword, modifier, reason, counted } = telling;
         let Some(operand) = self.keyword(keyword) else { return Ok(None) };
-        // Parsed and told together: `exclusiveMinimum` means nothing without `minimum`.
+        // Parsed and described together: `exclusiveMinimum` means nothing without `minimum`.
         let mut given = named(keyword, operand);
         if let Some((modifier, value)) = modifier.and_then(|name| Some((name, self.keyword(name)?))) {
             append(&mut given, modifier, value);
@@ -398,7 +398,7 @@ impl<'a> Application<'a> {
                 }
             }
         } else if self.keyword(keyword).and_then(RawBsonRef::as_bool) == Some(false) {
-            // All of them by name, so that a caller can take them out at once.
+            // All of them by name, so that a caller can remove them at once.
             let mut names: Vec<Bson> = Vec::new();
             for (name, _) in additional {
                 self.report.spend(name.len());

@@ -53,7 +53,7 @@ pub(super) enum Function {
 }
 
 impl Function {
-    /// The expression whose values are taken.
+    /// The expression whose values are the input.
     pub(super) fn input(&self) -> Option<&Expression> {
         match self {
             Self::Accumulate(accumulator) => Some(accumulator.argument()),

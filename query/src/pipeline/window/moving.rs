@@ -179,7 +179,7 @@ impl Values {
         value: Option<RawBsonRef<'_>>,
         memory: &mut StageMemory,
     ) -> Result<(), Fault> {
-        // A missing value takes its place in the queue: documents leave by their number.
+        // A missing value has its place in the queue: documents leave by their number.
         memory.grow(value.map_or(size_of::<RawBson>(), held_bytes))?;
         self.values.push_back(value.map(RawBson::from));
         Ok(())

@@ -73,7 +73,7 @@ impl WindowFields {
         }
         // All outputs are known now, so paths in each other's way are found.
         let fields = ComputedFields::of_paths(&paths).map_err(collision)?;
-        // Names without dots can be added to a copy of the document, which saves taking it apart.
+        // Names without dots can be added to a copy of the document, so it need not be split into fields.
         let plain = paths.iter().all(|path| !path.contains('.'));
         let names =
             paths.iter().map(|path| bson::raw::CString::try_from(*path).ok()).collect::<Option<Vec<_>>>();

@@ -126,7 +126,7 @@ impl Windows {
         let Some(row) = self.frame.row(self.current) else { return Ok(None) };
         let shown = self.shown(&row.document, &values)?;
         self.current += 1;
-        // The slowest window decides what is held: one that lags behind still has to take its documents.
+        // The slowest window decides what is held: one that lags behind still has to read its documents.
         let needed = self.running.iter().map(|running| running.needed_from(self.current));
         let needed = needed.min().unwrap_or(self.current).min(self.current);
         self.frame.release_before(needed, &mut self.memory);

@@ -40,7 +40,7 @@ impl Bills {
         Self { client, stored: AtomicI32::new(0) }
     }
 
-    /// Inserts one by one and several at once. Some have an `_id` that is taken, and the numbers that they took are given back.
+    /// Inserts one by one and several at once. Some have an `_id` that is taken, and the numbers that they got are given back.
     fn insert(&self, thread: i32) {
         let bills = self.client.database("shop").collection::<Document>("bills");
         for round in 0..INSERTS {
@@ -66,7 +66,7 @@ impl Bills {
         }
     }
 
-    /// The numbers are those from 1 to the number of documents, each once, and so many are taken.
+    /// The numbers are those from 1 to the number of documents, each once, and as many values are drawn.
     #[track_caller]
     fn assert_whole(&self) {
         let shop = self.client.database("shop");
@@ -87,7 +87,7 @@ fn gapless_numbers_of_several_clients_have_no_hole() {
     let bills = Bills::new(&cairn.uri());
     race(0..THREADS, |thread: i32| bills.insert(thread));
     bills.assert_whole();
-    // A value that is taken alone.
+    // A value that is drawn alone.
     let shop = bills.client.database("shop");
     let values = race(0..THREADS, |_| [(); 10].map(|()| shop.next_value("alone").expect("a value")));
     let mut values: Vec<i64> = values.into_iter().flatten().collect();

@@ -253,7 +253,7 @@ fn what_has_no_counterpart_is_refused() {
     );
     let events = shop.collection::<Document>("events");
     assert!(events.insert_one_numbered(doc! {}).expect_err("refused").to_string().contains("change streams"));
-    // A value that is taken alone is one, and no block.
+    // A value that is drawn alone is one, and no block.
     assert_eq!((shop.next_value("g").expect("a value"), cluster.seq("g")), (1, 1));
     assert_eq!(shop.fetch("g", 3).expect("three"), [2, 3, 4]);
     let bills = shop.collection::<Document>("bills");

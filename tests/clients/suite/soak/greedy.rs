@@ -1,4 +1,4 @@
-//! Readers who take everything that a server has for all: places for commands, cursors, sessions, connections, and memory.
+//! Readers who use everything that a server has for all: places for commands, cursors, sessions, connections, and memory.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use mongodb::bson::{Binary, Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::sync::Client;
 
-/// Takes what a reader can get until the end; says how many commands were answered, rejections among them.
+/// Uses what a reader can get until the end; says how many commands were answered, rejections among them.
 pub(crate) fn take_everything(uri: &str, mut choices: Choices, end: Instant) -> u64 {
     let client = Client::with_uri_str(uri).expect("the URI is one");
     let (shop, admin) = (client.database("shop"), client.database("admin"));
@@ -39,7 +39,7 @@ pub(crate) fn take_everything(uri: &str, mut choices: Choices, end: Instant) -> 
     answered
 }
 
-/// A command that takes all the time that it is given.
+/// A command that uses all the time that it is given.
 fn endless() -> Document {
     let wide = || doc! { "$range": [0, 100_000] };
     let inner = doc! { "$sum": { "$map": { "input": wide(), "as": "y", "in": { "$add": ["$$x", "$$y"] } } } };

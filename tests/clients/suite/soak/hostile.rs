@@ -1,4 +1,4 @@
-//! Clients that mean no good, or are not careful: strangers, readers that take no answers, killers of cursors, and collections
+//! Clients that mean no good, or are not careful: strangers, readers that read no answers, killers of cursors, and collections
 //! that are replaced while they are read.
 
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ fn guess(raw: &mut Raw) {
     raw.run(&doc! { "saslContinue": 1, "conversationId": 1, "payload": payload(&proof), "$db": "admin" });
 }
 
-/// Asks for much, again and again, and takes nothing; says how often.
+/// Asks for much, again and again, and reads nothing; says how often.
 pub(crate) fn read_slowly(address: SocketAddr, mut choices: Choices, end: Instant) -> u64 {
     let mut asked = 0;
     while Instant::now() < end {

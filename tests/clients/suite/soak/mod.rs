@@ -1,12 +1,12 @@
 //! Many connections with mixed commands, of which some die at any moment: afterwards nothing is missing, nothing was done
 //! twice, the store agrees with itself, and the server holds no cursor, connection or thread of those that are gone.
 //!
-//! Readers take all that a server has for all its users, and its log takes no lines: `root` works on beside them.
+//! Readers use all that a server has for all its users, and its log accepts no lines: `root` works on beside them.
 //!
-//! Beside them are clients that mean no good: strangers before a login, readers that take no answers, killers of cursors, and
+//! Beside them are clients that mean no good: strangers before a login, readers that read no answers, killers of cursors, and
 //! collections that are replaced while they are read. The server's memory is watched all the time.
 //!
-//! Quick by default; `make soak SECONDS=600 CONNECTIONS=500` takes its time. The seed is printed, and `CAIRNDB_SEED`
+//! Quick by default; `make soak SECONDS=600 CONNECTIONS=500` runs long. The seed is printed, and `CAIRNDB_SEED`
 //! replays its decisions, though not the order of the threads.
 
 mod greedy;
@@ -37,7 +37,7 @@ use worker::Worker;
 
 /// One request of so many is cut off.
 const CUTS_ONE_IN: u64 = 60;
-/// The time that the server may take to let go of what no client uses: it looks for idle cursors now and then, and
+/// The time that the server may need to let go of what no client uses: it looks for idle cursors now and then, and
 /// its threads end when they had nothing to do for ten seconds.
 const SETTLING_TIME_MAX: Duration = Duration::from_secs(60);
 

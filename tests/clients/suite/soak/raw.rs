@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-/// The time that an answer may take: longer than anything that is done here, even on a busy machine.
+/// The time that an answer may need: longer than anything that is done here, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Header and flags, and the kind of the only section.
 const FRONT_BYTES: usize = 21;

@@ -1,6 +1,6 @@
 //! The checker of transactions that append to lists: whether they can have been isolated as they say.
 //!
-//! Values are unique, so the lists at the end say which transaction made which version, and every list that was read tells
+//! Values are unique, so the lists at the end say which transaction made which version, and every list that was read shows
 //! whose version it was. From that come the edges: *ww* from the maker of a version to that of the next one, *wr* from a maker
 //! to a reader, *rw* from a reader to the maker of the next version; and one transaction is before another if it returned
 //! before the other one began. Each transaction has a moment at which it reads and a later one at which it writes. *ww*, *wr*
@@ -188,7 +188,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes the edges of a read, which saw this of what others appended.
+    /// Adds the edges of a read, which saw this of what others appended.
     fn check_read(&mut self, by: usize, key: Key, seen: &[i64]) -> Result<(), String> {
         for value in seen {
             self.append(key, *value)?;

@@ -21,7 +21,7 @@ const THREADS_MAX: u64 = 8;
 const TRANSACTIONS: u64 = 300;
 /// The number of times that the store is opened in a run.
 const OPENINGS_MAX: u64 = 3;
-/// One run in so many has transactions that outlive their time, and takes more than a second for it.
+/// One run in this number has transactions that outlive their time, and needs more than a second for it.
 const SLOW_RUNS: u64 = 300;
 
 /// The result of a run.
@@ -109,7 +109,7 @@ fn work(
     let at_work = AtomicUsize::new(actors.len());
     let each = if is_closed { u64::MAX } else { count / actors.len() as u64 };
     let Some(shared) = actors.first().map(|actor| actor.shared) else { return Ok(()) };
-    // Each transaction takes two ticks.
+    // Each transaction uses two ticks.
     let closes_at = shared.clock.now() + 2 * count;
     thread::scope(|scope| {
         let mut threads = Vec::new();

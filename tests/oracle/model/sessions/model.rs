@@ -1,6 +1,6 @@
 //! The reads and the conflicts of transactions, by rules as short as those of the documentation.
 //!
-//! A transaction has a copy of everything, taken by its first statement, and writes there. What it claims it must have for itself
+//! A transaction has a copy of everything, made by its first statement, and writes there. What it claims it must have for itself
 //! until its end, and not written by others since its beginning. Where the engine may see a conflict and need not, the model follows it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -20,7 +20,7 @@ use crate::model::sessions::statement::{
 const SESSIONS_MIN: usize = 2;
 const SESSIONS_MAX: usize = 4;
 const CURSORS_MAX: usize = 3;
-/// One history in so many has transactions that outlive their time, which takes more than a second.
+/// One history in this number has transactions that outlive their time, which needs more than a second.
 const SLOW_HISTORIES: u64 = 80;
 /// Of so many operations there, one waits until the time of all is over.
 const EXPIRES_AT: u64 = 120;
@@ -28,7 +28,7 @@ const EXPIRES_AT: u64 = 120;
 const LIFETIME: Duration = Duration::from_secs(2);
 /// After this time all that are open are let expire: none of them may do so by chance.
 const LIFETIME_USED: Duration = Duration::from_millis(500);
-/// The time that it may take until an expired one is ended.
+/// The time that may pass until an expired one is ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CURSOR_NOT_FOUND: i32 = 43;
 const OPERATIONS_PER_CHECK: usize = 40;

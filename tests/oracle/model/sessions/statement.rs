@@ -324,7 +324,7 @@ pub(crate) fn perform(
             Answer::Document(run!(collection.find_one_and_delete(filter.to_document()).sort(by_id()))?)
         }
         Statement::DeleteOne(filter) => {
-            // A delete takes no order, and the walk by `_id`s has one.
+            // A delete has no order, and the walk by `_id`s has one.
             let hint = Hint::Name("_id_".to_owned());
             Answer::Number(run!(collection.delete_one(filter.to_document()).hint(hint))?.deleted_count)
         }

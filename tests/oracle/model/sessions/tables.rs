@@ -28,7 +28,7 @@ pub(crate) struct Tables {
     tables: BTreeMap<&'static str, Table>,
 }
 
-/// A hook that is asked before a document is written, and told afterwards.
+/// A hook that is asked before a document is written, and informed afterwards.
 pub(crate) trait Claims {
     /// Fails with a code if the key is another's.
     fn claim(&mut self, key: Key) -> Result<(), i32>;
