@@ -92,7 +92,7 @@ struct Tree {
     changed: Option<u64>,
 }
 
-/// How many leaves were found, and how many were made, lately. They decide nothing but what is worth its memory.
+/// Counts of leaves that were found and made lately. They decide only which leaves are worth their memory.
 #[derive(Default)]
 struct Lately {
     found: AtomicU32,
@@ -136,7 +136,7 @@ impl Leaves {
         let (since, sequence) = stamps.into_inner();
         let at = tree.leaf_at(search.position, search.direction);
         if let Some(leaf) = at.filter(|leaf| leaf.stamp >= since) {
-            // What an older snapshot has is not kept in its place.
+            // An older snapshot does not replace it by a leaf of its own.
             let is_known = leaf.stamp <= sequence;
             return if is_known {
                 LeafFound::Leaf(shard.lately.found_again(leaf))
@@ -396,21 +396,7 @@ fn index_of(key: &[u8]) -> IndexId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leaf::LeafBuilder;
-
-    /// Keys of one index.
-    fn key(number: u8) -> Vec<u8> {
-        vec![0, 0, 0, 7, number]
-    }
-
-    /// A leaf of the even numbers from one number up to another.
-    fn leaf(start: u8, end: u8) -> Leaf {
-        let mut entries = LeafBuilder::default();
-        for number in (start..end).filter(|number| number % 2 == 0) {
-            assert!(entries.push(&key(number), &[number]));
-        }
-        entries.finish((key(start), key(end)), Direction::Ascending)
-    }
+    use crate::leaf::tests::{key, leaf};
 
     fn find(leaves: &Leaves, position: u8, direction: Direction, sequence: u64) -> LeafFound {
         let search = LeafSearch { index: IndexId(7), position: &key(position), direction, makes: true };
@@ -477,7 +463,7 @@ mod tests {
             leaves.find(LeafSearch { makes: false, ..search }, 11..=20),
             LeafFound::Absent(None)
         ));
-        // Where one is not used any more, the next one begins where it does, up and down.
+        // A leaf that is outdated is the next one too, up and down.
         let outdated = |position, direction| {
             let search = LeafSearch { position: &key(position), direction, ..search };
             match leaves.find(search, 11..=20) {

@@ -158,16 +158,16 @@ impl LeafBuilder {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Keys of one index.
-    fn key(number: u8) -> Vec<u8> {
+    pub(crate) fn key(number: u8) -> Vec<u8> {
         vec![0, 0, 0, 7, number]
     }
 
     /// A leaf of the even numbers from one number up to another.
-    fn leaf(start: u8, end: u8) -> Leaf {
+    pub(crate) fn leaf(start: u8, end: u8) -> Leaf {
         let mut entries = LeafBuilder::default();
         for number in (start..end).filter(|number| number % 2 == 0) {
             assert!(entries.push(&key(number), &[number]));

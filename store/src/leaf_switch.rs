@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use base::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex};
+use index::key::Direction;
 
 use crate::batch::Batch;
 use crate::entry_leaves::{LeafFound, LeafPlace, LeafSearch};
 use crate::families::{Database, Family};
+use crate::keys::IndexId;
 use crate::leaf::Leaf;
 use crate::options::PlantedFault;
 use crate::snapshot::Snapshot;
@@ -151,13 +153,14 @@ impl Snapshot {
 }
 
 impl Database {
-    /// A leaf with the newest entries, if it is kept.
-    pub fn newest_leaf(&self, search: LeafSearch<'_>, switch: &LeafSwitch) -> Option<Arc<Leaf>> {
+    /// The leaf with the newest entries of an index from `position` on, if it is kept.
+    pub fn newest_leaf(&self, index: IndexId, position: &[u8], switch: &LeafSwitch) -> Option<Arc<Leaf>> {
+        let search = LeafSearch { index, position, direction: Direction::Ascending, makes: false };
         let since = switch.since();
         if since == NEVER {
             return None;
         }
-        match self.leaves().find(LeafSearch { makes: false, ..search }, since..=u64::MAX) {
+        match self.leaves().find(search, since..=u64::MAX) {
             LeafFound::Leaf(leaf) => {
                 switch.used();
                 Some(leaf)

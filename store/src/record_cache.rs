@@ -15,7 +15,6 @@
 //! Leaves of indexes are kept in the same way: see [`crate::entry_leaves`].
 
 use std::hash::BuildHasherDefault;
-use std::ops::RangeInclusive;
 
 use base::sync::{Mutex, MutexGuard, yield_now};
 use crossbeam::utils::CachePadded;
@@ -168,7 +167,7 @@ impl RecordCache {
     pub(super) fn look_up_at(&self, key: &[u8], sequence: u64, record: &mut Vec<u8>) -> LookedUp {
         let hash = hash_of(key);
         let Some(mut shard) = self.shard(hash) else { return LookedUp::Nothing(None) };
-        let found = shard.find(hash, key, 0..=sequence, record);
+        let found = shard.find(hash, key, sequence, record);
         match found {
             LookedUp::Record => shard.hits += 1,
             LookedUp::Nothing(_) => shard.misses += 1,
@@ -305,34 +304,18 @@ impl Shard {
         Self { records, asked, writes: 0, version: 0, changed: None, hits: 0, misses: 0, lately }
     }
 
-    /// Puts what is kept under a key into `bytes`, if its stamp is one of `stamps`.
-    fn find(&mut self, hash: u64, key: &[u8], stamps: RangeInclusive<u64>, bytes: &mut Vec<u8>) -> LookedUp {
-        match self.copy(hash, key, stamps, bytes) {
-            Some(true) => LookedUp::Record,
-            // What an older snapshot has is not kept in its place.
-            Some(false) => LookedUp::Nothing(None),
-            None => self.place_for(hash),
-        }
-    }
-
-    /// Copies what is kept under a key. Returns `None` if nothing is, or nothing that is new enough for `stamps`; and `Some(false)` if it is
-    /// too new.
+    /// Puts a record as the snapshot of `sequence` has it into `record`, if it is kept.
     #[inline]
-    fn copy(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        stamps: RangeInclusive<u64>,
-        bytes: &mut Vec<u8>,
-    ) -> Option<bool> {
-        let kept = self.records.get(&hash).filter(|kept| kept.stamp >= *stamps.start())?;
-        let found = kept.record_of(key)?;
-        let is_known = stamps.contains(&kept.stamp);
-        if is_known {
-            bytes.extend_from_slice(found);
-            self.lately.note_found();
+    fn find(&mut self, hash: u64, key: &[u8], sequence: u64, record: &mut Vec<u8>) -> LookedUp {
+        let kept = self.records.get(&hash).and_then(|kept| Some((kept.stamp, kept.record_of(key)?)));
+        let Some((stamp, found)) = kept else { return self.place_for(hash) };
+        // An older snapshot does not replace it by a copy of its own.
+        if stamp > sequence {
+            return LookedUp::Nothing(None);
         }
-        Some(is_known)
+        record.extend_from_slice(found);
+        self.lately.note_found();
+        LookedUp::Record
     }
 
     /// The place of a record that is not here, if it was asked for before.

@@ -47,7 +47,7 @@ pub(super) struct LeafWalk {
 pub(super) enum LeafStep {
     Entry,
     End,
-    /// What is left of the span must be read elsewhere: no leaf has it.
+    /// No leaf has the rest of the span: it must be read elsewhere.
     Unknown,
 }
 
@@ -62,7 +62,7 @@ struct Maker {
     is_ahead: bool,
 }
 
-/// Where a leaf ends.
+/// The reason for which a leaf ends.
 enum Stop {
     /// At the bound of the scan.
     Bound,
@@ -247,7 +247,7 @@ impl LeafWalk {
         self.enter();
     }
 
-    /// What is left of the span.
+    /// The rest of the span.
     pub(super) fn bounds(&self) -> (&[u8], &[u8]) {
         (&self.start, &self.end)
     }

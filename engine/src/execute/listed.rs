@@ -10,7 +10,6 @@ use index::order::compare;
 use index::path::FieldPath;
 use index::range::KeyRange;
 use query::operation::{OperationContext, Reservation};
-use store::entry_leaves::LeafSearch;
 use store::{Database, Family};
 
 use crate::catalog::indexes::{Index, whole_on};
@@ -93,9 +92,7 @@ struct FirstEntry {
 
 /// The first entry with the values that `key` has. Returns `None` if only a scan finds it.
 fn first_entry(database: &Arc<Database>, index: &Index, key: &[u8]) -> Result<Option<FirstEntry>> {
-    let direction = Direction::Ascending;
-    let search = LeafSearch { index: index.id, position: key, direction, makes: false };
-    let Some(leaf) = database.newest_leaf(search, &index.leaves) else {
+    let Some(leaf) = database.newest_leaf(index.id, key, &index.leaves) else {
         if !index.spec.is_unique() {
             return Ok(None);
         }
@@ -161,8 +158,11 @@ pub(crate) fn find_listed<'a>(
         if ids.len() >= ENTRIES_MAX {
             return Ok(None);
         }
-        let id = if is_unique { Some(id_of_unique(index, &key, entries.value())?) } else { None };
-        let id = id.or_else(|| entries.key().strip_prefix(&key[..])).unwrap_or_default();
+        let id = if is_unique {
+            id_of_unique(index, &key, entries.value())?
+        } else {
+            entries.key().strip_prefix(&key[..]).unwrap_or_default()
+        };
         ids.push(id.to_vec());
         operation.step()?;
     }
@@ -190,9 +190,8 @@ pub(crate) fn find_listed<'a>(
         // Behind the entries that were read are more.
         return Ok(None);
     }
-    let examined = ids.len();
     index.uses.note();
-    note_search(index, examined as u64);
+    note_search(index, ids.len() as u64);
     Ok(Some(found))
 }
 
