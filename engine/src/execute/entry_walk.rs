@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::error::{Error, Result};
 use bson::{RawBsonRef, RawDocument};
 use index::entry_document::{EntryDocuments, EntryParts};
-use index::extract::key_values;
+use index::extract::has_values_within;
 use index::interval::Intervals;
 use index::key::{Direction, LongKeys, encode};
 use index::key_bounds::{KeyBounds, KeyVerdict};
@@ -342,9 +342,9 @@ impl EntryWalk {
             Error::corruption(Family::Entries.name(), self.walk.key(), problem)
         };
         let document = RawDocument::from_bytes(&self.document).map_err(|_| problem())?;
-        let values = key_values(&given.spec, document, &self.current.bytes).map_err(|_| problem())?;
-        let values = values.ok_or_else(problem)?;
-        Ok(given.sets.iter().zip(&values).all(|(set, value)| set.contains(value.as_raw_bson_ref())))
+        has_values_within(&given.spec, document, &self.current.bytes, &given.sets)
+            .map_err(|_| problem())?
+            .ok_or_else(problem)
     }
 
     /// Reads the document of the current entry.

@@ -8,16 +8,19 @@
 //! with a position has no key for elements without a field of that name.
 
 mod fields;
+mod sought;
 mod wildcard;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 
 use crate::collation::Collation;
 use crate::error::Error;
+use crate::interval::Intervals;
 use crate::key;
 use crate::multikey::ArrayComponents;
 use crate::spec::IndexSpec;
 use fields::FieldKeys;
+use sought::SoughtKey;
 use wildcard::WildcardKeys;
 
 /// The limit of a document's keys in one index, before equal ones are merged.
@@ -50,42 +53,6 @@ struct ShortenedValue {
     /// The place of the value in memory. It is only compared, and only while the keys of one document are made.
     place: Option<(usize, usize)>,
     key: Vec<u8>,
-}
-
-/// A key, of which the values are looked for in a document.
-#[derive(Clone, Debug)]
-struct SoughtKey {
-    /// The bytes of each field.
-    fields: Vec<Vec<u8>>,
-    /// The last value of each field that had these bytes, and where it lies.
-    values: Vec<Option<SoughtValue>>,
-    /// The number of fields of the key that is being written that have the bytes.
-    equal: usize,
-    is_found: bool,
-}
-
-/// A value with the bytes of a field, and where it lies in the document if that is known.
-#[derive(Clone, Debug)]
-struct SoughtValue {
-    place: Option<(usize, usize)>,
-    value: RawBson,
-}
-
-impl SoughtKey {
-    /// Adds the key bytes and the value of the next field of a key.
-    fn take(&mut self, at: usize, bytes: &[u8], placed: PlacedValue<'_>) {
-        if at == 0 {
-            self.equal = 0;
-        }
-        let is_equal = self.equal == at && self.fields.get(at).is_some_and(|own| own == bytes);
-        let Some(last) = self.values.get_mut(at).filter(|_| is_equal && !self.is_found) else { return };
-        self.equal += 1;
-        // A long value beside an array is in the key of each element, and is copied once.
-        let (place, value) = placed;
-        if place.is_none() || last.as_ref().is_none_or(|last| last.place != place) {
-            *last = Some(SoughtValue { place, value: value.into() });
-        }
-    }
 }
 
 /// The begin and end of a key in both buffers.
@@ -168,7 +135,7 @@ impl ExtractedKeys {
         }
         if let Some(sought) = &mut self.sought {
             let place = if is_made_path(spec, at) { None } else { place_of(value) };
-            sought.take(at, self.bytes.get(start..).unwrap_or_default(), (place, value));
+            sought.add(at, self.bytes.get(start..).unwrap_or_default(), (place, value), collation);
         }
     }
 
@@ -221,7 +188,7 @@ impl ExtractedKeys {
     /// Ends the key that was written. A key equal to the one before it is dropped.
     fn finish(&mut self) -> Result<(), Error> {
         if let Some(sought) = &mut self.sought {
-            sought.is_found |= sought.equal == sought.fields.len();
+            sought.end_key();
         }
         let start = self.start();
         let ends =
@@ -260,9 +227,6 @@ impl ExtractedKeys {
 fn is_made_path(spec: &IndexSpec, at: usize) -> bool {
     at == 0 && spec.wildcard().is_some()
 }
-
-/// A value, and where it lies in the document if that is known.
-type PlacedValue<'a> = (Option<(usize, usize)>, RawBsonRef<'a>);
 
 /// The place of a value in memory, and its length, if it may be long.
 fn place_of(value: RawBsonRef<'_>) -> Option<(usize, usize)> {
@@ -373,28 +337,32 @@ pub fn key_values(
     document: &RawDocument,
     fields: &[u8],
 ) -> Result<Option<Vec<RawBson>>, Error> {
-    let (mut rest, mut split) = (fields, Vec::new());
-    for field in spec.fields() {
-        let length = spec.long_keys().skip(rest, field.direction)?;
-        let (own, after) = rest.split_at_checked(length).ok_or(Error::KeyTruncated)?;
-        split.push(own.to_vec());
-        rest = after;
-    }
-    let values = vec![None; split.len()];
-    let sought = SoughtKey { fields: split, values, equal: 0, is_found: false };
-    let mut keys = ExtractedKeys { sought: Some(sought), ..ExtractedKeys::default() };
+    let found = sought(SoughtKey::parse(spec, fields, &[])?, spec, document)?;
+    Ok(found.into_values())
+}
+
+/// Whether a document has values at the fields of an index that lie in `sets`, a set for each field, and of which the bytes of one
+/// of its keys were made. Returns `None` if the document has no such key. In an index with a collation the sets are of key forms.
+///
+/// More than one value of a document may have the same shortened key.
+///
+/// # Errors
+/// Those of [`key_values`].
+pub fn has_values_within(
+    spec: &IndexSpec,
+    document: &RawDocument,
+    fields: &[u8],
+    sets: &[Intervals],
+) -> Result<Option<bool>, Error> {
+    let found = sought(SoughtKey::parse(spec, fields, sets)?, spec, document)?;
+    Ok(found.is_within())
+}
+
+/// Looks for a key in a document.
+fn sought(key: SoughtKey, spec: &IndexSpec, document: &RawDocument) -> Result<SoughtKey, Error> {
+    let mut keys = ExtractedKeys { sought: Some(key), ..ExtractedKeys::default() };
     extract_into(spec, document, &mut keys)?;
-    let Some(found) = keys.sought.take().filter(|sought| sought.is_found) else { return Ok(None) };
-    let values = found.values.into_iter().enumerate().map(|(at, value)| {
-        let SoughtValue { value, .. } = value?;
-        // The path of a wildcard index is not a text that a collation would be about.
-        let is_path = spec.wildcard().is_some() && at == 0;
-        if is_path || spec.collation().is_simple() {
-            return Some(value);
-        }
-        Some(spec.collation().key_form(value.as_raw_bson_ref()).into_owned())
-    });
-    Ok(values.collect())
+    Ok(keys.sought.take().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use super::*;
+use crate::interval::Interval;
 use crate::key::LongKeys;
 use crate::path::{FieldPath, leaves};
 use crate::proptest_support::any_value;
@@ -272,6 +273,24 @@ fn long_elements_of_an_array_are_told_apart() {
     let spec = spec.with_long_keys(LongKeys::Colliding);
     let keys = extracted(&spec, &doc! { "a": [text_of(3000, 'b'), text_of(3000, 'a')] }).unwrap();
     assert_eq!(keys.len(), 1);
+}
+
+#[test]
+fn each_value_of_a_shortened_key_may_be_within() {
+    let spec = spec(&doc! { "a": 1, "b": 1 }, Sparseness::NotSparse).with_long_keys(LongKeys::Colliding);
+    let (a, b, c) = (text_of(3000, 'a'), text_of(3000, 'b'), text_of(3000, 'c'));
+    let document = raw(&doc! { "a": [b.as_str(), a.as_str()], "b": 2 });
+    let keys = extracted(&spec, &doc! { "a": &c, "b": 2 }).unwrap();
+    let (key, _) = keys.iter().next().unwrap();
+    let equal = |value: RawBson| Intervals::from_any([Interval::point(value)]);
+    let within = |text: &str| {
+        let sets = [equal(RawBson::String(text.to_owned())), equal(RawBson::Int32(2))];
+        has_values_within(&spec, &document, key, &sets).unwrap()
+    };
+    assert_eq!([within(&a), within(&b), within(&c)], [Some(true), Some(true), Some(false)]);
+    let others = extracted(&spec, &doc! { "a": &c, "b": 3 }).unwrap();
+    let (other, _) = others.iter().next().unwrap();
+    assert_eq!(has_values_within(&spec, &document, other, &[]).unwrap(), None);
 }
 
 /// The value was encoded and digested again for each element: 100,000 times 2 MB needed minutes.
