@@ -213,7 +213,8 @@ impl Intervals {
             return self.clone();
         }
         let (mut left, mut right) = (self.as_slice().iter().peekable(), other.as_slice().iter().peekable());
-        let mut intervals = Vec::new();
+        // Two ranges meet in one, and two lists seldom in more than the shorter one has.
+        let mut intervals = Vec::with_capacity(left.len().min(right.len()));
         while let (Some(first), Some(second)) = (left.peek(), right.peek()) {
             let lower = if first.lower.compare(&second.lower).is_lt() { &second.lower } else { &first.lower };
             let is_first_shorter = first.upper.compare(&second.upper).is_lt();
@@ -243,6 +244,9 @@ impl Intervals {
     /// assert!(both.contains(RawBsonRef::Int32(2)) && both.as_slice().len() == 1);
     /// ```
     pub fn in_all(mut sets: Vec<Self>) -> Self {
+        if let [first, second] = sets.as_slice() {
+            return first.intersection(second);
+        }
         // Sets are intersected in pairs, then the results in pairs. Each interval is read log2(n) times so.
         // Intersecting one set after the other would read it n times.
         while sets.len() > 1 {

@@ -66,6 +66,13 @@ struct Keys {
     cost: u64,
 }
 
+/// Plans that were counted.
+struct Rivals {
+    /// Their positions among all plans, ascending.
+    at: Vec<usize>,
+    chosen: Chosen,
+}
+
 /// The outcome of counting.
 struct Chosen {
     /// The position of the plan that costs least.
@@ -75,35 +82,53 @@ struct Chosen {
 
 /// The plans for a search on a read view, the one to follow first. There is at least one.
 pub(crate) fn plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
-    Ok(counted_plans(asked, view)?.into_iter().map(|counted| counted.plan).collect())
+    let mut plans = planned(asked, view)?;
+    if let Some(Rivals { at, chosen }) = rivals(&plans, asked, view)? {
+        put_first(&mut plans, &at, chosen.first);
+    }
+    Ok(plans)
 }
 
 /// The plans for a search on a read view, the one to follow first, with what was counted to choose it. Searches that are planned and
 /// their explanations both choose here, so they agree.
 pub(crate) fn counted_plans(asked: Asked<'_>, view: &ReadView) -> Result<Vec<CountedPlan>> {
-    let fault = view.snapshot().map_or(PlantedFault::None, |snapshot| snapshot.fault());
-    let has_shortened_ids = view.record_keys().announced().has_shortened();
-    let plans = access::plans(asked, view.indexes(), has_shortened_ids, fault)?;
+    let plans = planned(asked, view)?;
+    let rivals = rivals(&plans, asked, view)?;
     let mut plans: Vec<CountedPlan> =
         plans.into_iter().map(|plan| CountedPlan { plan, counted: None }).collect();
-    let rivals: Vec<usize> =
-        (0..).zip(&plans).filter(|(_, counted)| counted.plan.is_rival).map(|(at, _)| at).collect();
-    if let (Some(snapshot), [_, _, ..]) = (view.snapshot(), rivals.as_slice()) {
-        let accesses: Vec<&Access> =
-            rivals.iter().filter_map(|at| plans.get(*at)).map(|counted| &counted.plan.access).collect();
-        let long_keys = view.record_keys().long_keys;
-        let reader = Reader { snapshot, collection: view.collection(), long_keys, indexes: view.indexes() };
-        let chosen = reader.choose(&accesses, asked)?;
-        for (at, counts) in rivals.iter().zip(chosen.counts) {
+    if let Some(Rivals { at, chosen }) = rivals {
+        for (at, counts) in at.iter().zip(chosen.counts) {
             if let Some(plan) = plans.get_mut(*at) {
                 plan.counted = Some(counts);
             }
         }
-        if let Some(first) = rivals.get(chosen.first).and_then(|at| plans.get_mut(..=*at)) {
-            first.rotate_right(1);
-        }
+        put_first(&mut plans, &at, chosen.first);
     }
     Ok(plans)
+}
+
+/// The plans for a search as the rules rank them.
+fn planned(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
+    let fault = view.snapshot().map_or(PlantedFault::None, |snapshot| snapshot.fault());
+    let has_shortened_ids = view.record_keys().announced().has_shortened();
+    access::plans(asked, view.indexes(), has_shortened_ids, fault)
+}
+
+/// The positions of plans that the rules do not decide between, and the choice among them. Returns `None` if there are no two.
+fn rivals(plans: &[Plan], asked: Asked<'_>, view: &ReadView) -> Result<Option<Rivals>> {
+    let at: Vec<usize> = (0..).zip(plans).filter(|(_, plan)| plan.is_rival).map(|(at, _)| at).collect();
+    let Some(snapshot) = view.snapshot().filter(|_| at.len() > 1) else { return Ok(None) };
+    let accesses: Vec<&Access> = at.iter().filter_map(|at| plans.get(*at)).map(|plan| &plan.access).collect();
+    let long_keys = view.record_keys().long_keys;
+    let reader = Reader { snapshot, collection: view.collection(), long_keys, indexes: view.indexes() };
+    Ok(Some(Rivals { chosen: reader.choose(&accesses, asked)?, at }))
+}
+
+/// Moves the rival that was chosen to the front.
+fn put_first<T>(plans: &mut [T], rivals: &[usize], chosen: usize) {
+    if let Some(first) = rivals.get(chosen).and_then(|at| plans.get_mut(..=*at)) {
+        first.rotate_right(1);
+    }
 }
 
 /// The keys that are counted.

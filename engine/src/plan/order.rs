@@ -49,7 +49,7 @@ impl Order {
         let parse = |sort| {
             let sort = Sort::parse(&RawDocumentBuf::try_from(sort)?)?;
             // Two `_id`s are never the same bytes, and may still be the same to a language.
-            let sort = if collation.is_simple() { sort.up_to("_id")? } else { sort };
+            let sort = if collation.is_simple() { sort.up_to("_id") } else { sort };
             Ok::<_, base::error::Error>(sort.with_collation(collation))
         };
         let sort = sort.map(parse).transpose()?;

@@ -308,21 +308,33 @@ impl<'a, 'b> View<'a, 'b> {
     ///
     /// It joins those that are true of every entry, and as many of the others as must be true of the same
     /// entry.
-    fn all(&self, constraints: Vec<Constraint>) -> Constraint {
-        let (mut chosen, mut together): (Vec<_>, Vec<_>) =
-            constraints.into_iter().partition(|constraint| constraint.chosen_by != 0);
-        // The most useful one is chosen first, because it may keep the others from being chosen.
-        chosen.sort_by_key(Constraint::usefulness);
-        let mut chosen_by = 0;
-        for constraint in chosen {
-            if !self.may_differ(chosen_by, constraint.chosen_by) {
-                chosen_by |= constraint.chosen_by;
-                together.push(constraint);
-            }
+    fn all(&self, mut constraints: Vec<Constraint>) -> Constraint {
+        if constraints.len() == 1 {
+            return constraints.pop().unwrap_or_else(Constraint::unrestricted);
         }
-        let has_value = together.iter().any(|constraint| constraint.has_value);
-        let sets = self.by_field(together).into_iter().enumerate();
-        let sets = sets.filter(|(_, sets)| !sets.is_empty()).map(|(at, sets)| (at, self.common(sets)));
+        let mut chosen_by = 0;
+        if constraints.iter().any(|constraint| constraint.chosen_by != 0) {
+            // The most useful one is chosen first, because it may keep the others from being chosen. Those that are true of every entry
+            // keep none from it.
+            constraints
+                .sort_by_key(|constraint| (constraint.chosen_by != 0).then(|| constraint.usefulness()));
+            constraints.retain(|constraint| {
+                let is_of_the_same = !self.may_differ(chosen_by, constraint.chosen_by);
+                if is_of_the_same {
+                    chosen_by |= constraint.chosen_by;
+                }
+                is_of_the_same
+            });
+        }
+        let has_value = constraints.iter().any(|constraint| constraint.has_value);
+        let mut bounded: Vec<(usize, Intervals)> =
+            constraints.into_iter().flat_map(|constraint| constraint.sets).collect();
+        bounded.sort_by_key(|(at, _)| *at);
+        let of_one_field = bounded.chunk_by(|(at, _), (next, _)| at == next);
+        let sets = of_one_field.filter_map(|field| {
+            let (at, _) = field.first()?;
+            Some((*at, self.common(field.iter().map(|(_, set)| set.clone()).collect())))
+        });
         Constraint { sets: sets.collect(), chosen_by, has_value }
     }
 

@@ -23,6 +23,15 @@ impl Filter {
         let Node::Field(path, Test::Compare(comparison)) = &self.root else { return None };
         comparison.is_equality_of_bytes().then(|| (path, comparison.operand().as_raw_bson_ref()))
     }
+
+    /// The only path that the filter has conditions on. Returns `None` if there are several, or conditions that are not on a path.
+    pub(crate) fn only_path(&self) -> Option<&FieldPath> {
+        let parts = if let Node::All(parts) = &self.root { parts } else { std::slice::from_ref(&self.root) };
+        let mut paths =
+            parts.iter().map(|part| if let Node::Field(path, _) = part { Some(path) } else { None });
+        let first = paths.next()??;
+        paths.all(|path| path == Some(first)).then_some(first)
+    }
 }
 
 /// Adds the equalities that a match of `node` must meet.

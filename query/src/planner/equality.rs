@@ -1,5 +1,5 @@
-//! The plan for a filter that asks for one value of one field, and for nothing else: a frequent search of few documents, whose
-//! plan would need longer to make than the documents to read.
+//! The plan for a filter that is about one field: a frequent search, often of few documents, whose plan would need longer to make than the
+//! documents to read.
 //!
 //! It is made where the rules of the module would find no other: one index begins with the field, and no other one leaves
 //! out documents, which would make it a rival.
@@ -16,6 +16,7 @@ use index::spec::IndexSpec;
 use crate::filter::entries::EntryBounds;
 use crate::planner::cover::Needs;
 use crate::planner::request::{IndexView, Request};
+use crate::sort::Sort;
 
 /// The scan for an equality that is a whole filter.
 pub(super) struct Equality<'a> {
@@ -34,16 +35,10 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
         return None;
     };
     let (path, value) = request.filter?.only_equality()?;
-    if !SIMPLE.finds_by_key(value) || request.indexes.iter().any(|view| may_be_smaller(view, path)) {
+    if !SIMPLE.finds_by_key(value) {
         return None;
     }
-    let begins = |spec: &IndexSpec| spec.fields().first().is_some_and(|field| field.path == *path);
-    let mut with_field = request.indexes.iter().enumerate().filter(|(_, view)| begins(view.spec));
-    // The records begin with the `_id`, and then an index may as well.
-    let (index, view) = with_field.next().filter(|_| path.as_str() != "_id")?;
-    if with_field.next().is_some() || !view.spec.collation().is_simple() {
-        return None;
-    }
+    let (index, view) = only_index(request, path).filter(|(_, view)| view.spec.collation().is_simple())?;
     let decides = view.arrays.first().is_none_or(|arrays| arrays.is_empty());
     // An index has fewer values of a path that may name positions in arrays than the path reaches.
     if !decides && has_position(path) {
@@ -54,6 +49,29 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
     let others = iter::repeat_with(Intervals::all);
     let sets = iter::once(first).chain(others).take(view.spec.fields().len()).collect();
     Some(Equality { index, view, bounds: EntryBounds { sets, has_value: true }, decides })
+}
+
+/// The index whose scan need not be compared with others, if it reads less than all entries or gives the wanted order: filter and sort are
+/// about one path, which is not the `_id`, and one index begins with it. Any other one has a value of it in each entry, and would be read
+/// as a whole, and then sorted.
+pub(super) fn of_one_path<'a>(request: &Request<'a>) -> Option<(usize, &'a IndexView<'a>)> {
+    let Request { hint: None, one_of_each: None, .. } = request else { return None };
+    let path = request.filter?.only_path()?;
+    let mut sorted = request.sort.into_iter().flat_map(Sort::fields);
+    let is_by_path = sorted.next().is_none_or(|(field, _)| field == path) && sorted.next().is_none();
+    only_index(request, path).filter(|_| is_by_path)
+}
+
+/// The index that begins with a path, if no other one does and none leaves out documents.
+fn only_index<'a>(request: &Request<'a>, path: &FieldPath) -> Option<(usize, &'a IndexView<'a>)> {
+    if request.indexes.iter().any(|view| may_be_smaller(view, path)) {
+        return None;
+    }
+    let begins = |spec: &IndexSpec| spec.fields().first().is_some_and(|field| field.path == *path);
+    let mut with_field = request.indexes.iter().enumerate().filter(|(_, view)| begins(view.spec));
+    // The records begin with the `_id`, and then an index may as well.
+    let only = with_field.next().filter(|_| path.as_str() != "_id")?;
+    with_field.next().is_none().then_some(only)
 }
 
 /// Whether an index may have all documents with a value at a path, and not all others.

@@ -39,7 +39,7 @@ use crate::filter::planning_budget::PlanningBudget;
 use crate::operation::OperationContext;
 pub use crate::planner::cover::{EntryAnswer, Needs};
 pub use crate::planner::entry_range::EntryRange;
-use crate::planner::equality::{Equality, by_equality};
+use crate::planner::equality::{Equality, by_equality, of_one_path};
 pub use crate::planner::merge::MergeOrder;
 use crate::planner::merge_draft::MergeDraft;
 pub use crate::planner::plan::{Access, EntryScan, Merge, Plan, RecordScan, Union};
@@ -90,6 +90,11 @@ fn plans_within(request: &Request<'_>, budget: &PlanningBudget<'_>) -> Vec<Plan>
     }
     if let Some(equality) = by_equality(request) {
         return vec![equal(request, equality)];
+    }
+    let of_one_path =
+        of_one_path(request).and_then(|(at, view)| entries(request, ScanTarget::of(view, at), budget));
+    if let Some(ranked) = of_one_path {
+        return vec![ranked.plan];
     }
     let all = records(request, Direction::Ascending, budget);
     if let Some(one) = one_document(request, &all, budget) {

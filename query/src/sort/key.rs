@@ -4,13 +4,16 @@
 //! is written directly into a buffer that is used again. For any other document [`index::extract`] gives the
 //! keys that an index on the same fields has, and the lowest one is the sort key.
 
-use bson::{RawArray, RawBsonRef, RawDocument};
+use std::sync::OnceLock;
+
+use bson::raw::CString;
+use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::collation::Collation;
 use index::element::field;
 use index::extract::{ExtractedKeys, extract};
 use index::key::{Direction, encode};
 use index::path::FieldPath;
-use index::spec::IndexSpec;
+use index::spec::{IndexSpec, SpecOptions};
 
 use crate::sort::error::Error;
 use crate::value::elements;
@@ -21,11 +24,28 @@ pub(super) enum Order {
     /// By their order in storage, in this direction.
     Natural(Direction),
     /// By fields. Documents with equal fields keep the order in which they came.
-    Fields {
-        fields: Vec<Field>,
-        /// An index on the same fields, or `None` without fields.
-        spec: Option<IndexSpec>,
-    },
+    Fields { fields: Vec<Field>, index: FieldsIndex },
+}
+
+/// An index on the fields of a sort, for documents with several arrays. It is made for the first of them: most sorts meet none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FieldsIndex(OnceLock<IndexSpec>);
+
+impl FieldsIndex {
+    pub(super) fn of(&self, fields: &[Field]) -> Result<&IndexSpec, Error> {
+        if let Some(spec) = self.0.get() {
+            return Ok(spec);
+        }
+        let mut keys = RawDocumentBuf::new();
+        for field in fields {
+            let name = CString::try_from(field.path.as_str());
+            let name = name.map_err(|_| Error::InvalidBson { position: 0 })?;
+            keys.append(&name, if field.direction == Direction::Ascending { 1 } else { -1 });
+        }
+        let spec = IndexSpec::parse(&keys, SpecOptions::default())?;
+        let collation = fields.first().map_or_else(Collation::simple, |field| field.collation.clone());
+        Ok(self.0.get_or_init(|| spec.with_collation(collation)))
+    }
 }
 
 /// One field of a sort.
@@ -150,10 +170,10 @@ impl KeyEncoder {
     #[inline]
     fn append(&mut self, start: usize, order: &Order, document: &RawDocument) -> Result<(), Error> {
         // With `$natural`, or without fields, all keys stay empty and thus equal.
-        if let Order::Fields { fields, spec: Some(spec) } = order
+        if let Order::Fields { fields, index } = order
             && !self.append_directly(fields, document)
         {
-            self.extract(start, spec, document)?;
+            self.extract(start, index.of(fields)?, document)?;
         }
         Ok(())
     }

@@ -13,16 +13,15 @@ pub mod error;
 mod key;
 pub mod spilling;
 
-use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 use index::collation::Collation;
 use index::extract::{ExtractedKeys, extract};
 use index::key::{Direction, decode};
 use index::path::FieldPath;
-use index::spec::{IndexSpec, SpecOptions};
 
 use crate::path::parse_path;
 use crate::sort::error::Error;
-use crate::sort::key::{Field, KeyEncoder, Order};
+use crate::sort::key::{Field, FieldsIndex, KeyEncoder, Order};
 use crate::value::{describe, integer};
 
 /// The most fields of a sort: as many as an index may have, since an index of the same fields gives its
@@ -102,8 +101,8 @@ impl Sort {
             }
             fields.push(Field::new(path, direction));
         }
-        let spec = if fields.is_empty() { None } else { Some(index_spec(&fields)?) };
-        Ok(Self { order: Order::Fields { fields, spec }, collation: Collation::simple() })
+        let order = Order::Fields { fields, index: FieldsIndex::default() };
+        Ok(Self { order, collation: Collation::simple() })
     }
 
     /// The direction of `$natural`, or `None` for a sort by fields.
@@ -133,13 +132,13 @@ impl Sort {
     /// The same order, with texts by a collation.
     pub fn with_collation(mut self, collation: &Collation) -> Self {
         // Both ways to a key: the direct one, and that of documents with several arrays.
-        if let Order::Fields { fields, spec } = &mut self.order
+        if let Order::Fields { fields, index } = &mut self.order
             && !collation.is_simple()
         {
             for field in fields {
                 field.with_collation(collation);
             }
-            *spec = spec.take().map(|spec| spec.with_collation(collation.clone()));
+            *index = FieldsIndex::default();
             self.collation = collation.clone();
         }
         self
@@ -156,17 +155,15 @@ impl Sort {
     /// Asking for it all the same would reject documents whose later fields lie in different arrays, but only where a
     /// plan sorts; where the documents come in order they would be found.
     ///
-    /// # Errors
-    /// None that [`Sort::parse`] has not reported.
-    pub fn up_to(mut self, unique: &str) -> Result<Self, Error> {
-        if let Order::Fields { fields, spec } = &mut self.order
+    pub fn up_to(mut self, unique: &str) -> Self {
+        if let Order::Fields { fields, index } = &mut self.order
             && let Some(place) = fields.iter().position(|field| field.path().as_str() == unique)
             && place + 1 < fields.len()
         {
             fields.truncate(place + 1);
-            *spec = Some(index_spec(fields)?.with_collation(self.collation.clone()));
+            *index = FieldsIndex::default();
         }
-        Ok(self)
+        self
     }
 
     /// The sort key of a document. For its use see [`SortKey`].
@@ -185,9 +182,12 @@ impl Sort {
     /// # Errors
     /// If two fields of the sort go through different arrays of the document.
     pub fn values(&self, document: &RawDocument) -> Result<Option<RawArrayBuf>, Error> {
-        let Order::Fields { fields, spec: Some(spec) } = &self.order else { return Ok(None) };
+        let Order::Fields { fields, index } = &self.order else { return Ok(None) };
+        if fields.is_empty() {
+            return Ok(None);
+        }
         let mut keys = ExtractedKeys::default();
-        extract(spec, document, &mut keys)?;
+        extract(index.of(fields)?, document, &mut keys)?;
         let Some((mut key, mut types)) = keys.iter().next() else { return Ok(None) };
         let mut values = RawArrayBuf::new();
         for field in fields {
@@ -230,17 +230,6 @@ fn direction(value: RawBsonRef<'_>) -> Option<Direction> {
         Some(-1) => Some(Direction::Descending),
         Some(_) | None => None,
     }
-}
-
-/// The specification of an index on the fields of a sort.
-fn index_spec(fields: &[Field]) -> Result<IndexSpec, Error> {
-    let mut keys = RawDocumentBuf::new();
-    for field in fields {
-        let name = bson::raw::CString::try_from(field.path().as_str());
-        let name = name.map_err(|_| Error::InvalidBson { position: 0 })?;
-        keys.append(&name, if field.direction() == Direction::Ascending { 1 } else { -1 });
-    }
-    Ok(IndexSpec::parse(&keys, SpecOptions::default())?)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::operation::{OperationContext, SpillFailure};
 use crate::sort::Sort;
 use crate::sort::collect::{Payload, Sorted, Sorter};
 use crate::sort::error::Error;
-use crate::sort::key::Order;
+use crate::sort::key::{FieldsIndex, Order};
 use crate::spill::merge::Merge;
 use crate::spill::runs::Runs;
 
@@ -121,7 +121,7 @@ impl<P: StoredPayload> SpillingSorter<P> {
 
     /// A sorter by nothing but what [`push_after`](Self::push_after) is given as prefix.
     pub(crate) fn by_prefix(memory_bytes_max: usize, operation: &OperationContext) -> Self {
-        let order = Order::Fields { fields: Vec::new(), spec: None };
+        let order = Order::Fields { fields: Vec::new(), index: FieldsIndex::default() };
         let sort = Sort { order, collation: Collation::simple() };
         Self::new(sort, None, memory_bytes_max, operation)
     }
