@@ -386,8 +386,8 @@ pub use crate::collection::{
     IndexInspection, IndexSize,
 };
 pub use crate::command::{
-    GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
-    UnsupportedOption, UnsupportedOptions, can_be_statement, has_command,
+    CommandRules, GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
+    UnsupportedOption, UnsupportedOptions, command_names, command_rules,
 };
 pub use crate::compaction::{CompactionProgress, CompactionReport};
 pub use crate::cursor::{Cursor, WaitingCursor};

@@ -21,20 +21,15 @@ use crate::store::{
     TellingBackup, UserThere, connect,
 };
 
-/// Commands that change nothing that is stored, without `aggregate` and `explain`, which are looked into.
-const READING: [&str; 39] = [
+/// Commands of a server that change nothing that is stored.
+const READING: [&str; 23] = [
     "buildInfo",
     "buildinfo",
-    "collStats",
     "collstats",
     "connectionStatus",
-    "count",
     "currentOp",
-    "dbStats",
     "dbstats",
-    "distinct",
     "endSessions",
-    "find",
     "getCmdLineOpts",
     "getLog",
     "getMore",
@@ -44,23 +39,12 @@ const READING: [&str; 39] = [
     "isMaster",
     "ismaster",
     "killCursors",
-    "listAutoIncrements",
-    "listCollections",
     "listCommands",
-    "listDatabases",
-    "listIndexes",
-    "listSequences",
-    "ping",
     "profile",
     "replSetGetConfig",
     "replSetGetStatus",
-    "sequenceCurrent",
-    "sequenceGaps",
-    "sequenceSnapshot",
-    "sequenceTrace",
     "serverStatus",
     "usersInfo",
-    "validate",
     "whatsmyuri",
 ];
 
@@ -188,7 +172,7 @@ impl Session {
         }
         // A command that the engine does not have writes nothing into a folder, and the engine's own rejection says
         // more.
-        let is_known = cairndb::has_command(name_of(command));
+        let is_known = cairndb::command_rules(name_of(command)).is_some();
         match (self.writes, &self.path) {
             (Writes::Refused, Some(_)) if !is_known => Ok(()),
             (Writes::Refused, _) => Err(self.refused.clone().unwrap_or_else(|| read_only(command))),
@@ -480,9 +464,11 @@ fn name_of(command: &RawDocument) -> &str {
 fn is_reading(command: &RawDocument) -> bool {
     match name_of(command) {
         "aggregate" => !has_writing_stage(command),
-        // It runs what it explains, but for the writes.
-        "explain" => true,
-        name => READING.contains(&name),
+        // An explanation runs what it explains, but for the writes.
+        name => match cairndb::command_rules(name) {
+            Some(rules) => !rules.writes(),
+            None => READING.contains(&name),
+        },
     }
 }
 
@@ -497,7 +483,7 @@ fn has_writing_stage(command: &RawDocument) -> bool {
 /// Whether a folder leaves the answer to a server. `explain` describes the server as well.
 fn is_about_server(command: &RawDocument) -> bool {
     let name = name_of(command);
-    name == "explain" || !cairndb::has_command(name)
+    name == "explain" || cairndb::command_rules(name).is_none()
 }
 
 fn read_only(command: &RawDocument) -> Failure {

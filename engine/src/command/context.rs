@@ -13,9 +13,9 @@ use store::write::CommitLevel;
 use crate::collection::Collection;
 use crate::collection::one_sync::OneSync;
 use crate::command::arguments::Arguments;
+use crate::command::rules::CommandRules;
 use crate::options::WriteConcern;
 use crate::outcomes::retryable::Retryable;
-use crate::outcomes::row::Kind;
 use crate::sequences::Sequence;
 use crate::shared::{Caller, Shared};
 
@@ -53,22 +53,15 @@ impl CommandContext<'_> {
     pub(super) fn once(
         &self,
         name: &str,
+        rules: CommandRules,
         arguments: &Arguments<'_>,
         run: impl FnOnce() -> Result<Document>,
     ) -> Result<Document> {
         let Some(retryable) = &self.caller.retryable else { return run() };
-        let kinds: &[Kind] = match name {
-            "insert" => &[Kind::Insert],
-            "update" => &[Kind::Update],
-            "delete" => &[Kind::Delete],
-            "findAndModify" | "findandmodify" => &[Kind::FindAndModify],
-            // Each of its operations leaves the row that a command of that operation would leave.
-            "bulkWrite" => &[Kind::Insert, Kind::Update, Kind::Delete],
-            _ => {
-                let message = format!("the command '{name}' is not a write that may be repeated");
-                return Err(refused(Code::INVALID_OPTIONS, message));
-            }
-        };
+        if !rules.is_retryable() {
+            let message = format!("the command '{name}' is not a write that may be repeated");
+            return Err(refused(Code::INVALID_OPTIONS, message));
+        }
         self.shared.start_upkeep()?;
         self.shared.turns.alone(retryable.session(), &self.operation(), || {
             let database = self.shared.store.enter()?;
@@ -76,7 +69,7 @@ impl CommandContext<'_> {
             // A token that is known decides, whatever the number says.
             let found = token.map(|token| self.shared.tokens.look_up(&database, &token)).transpose()?;
             if found.is_none_or(|(row, _)| row.is_none()) {
-                retryable.begin(&database, name, kinds)?;
+                retryable.begin(&database, name, rules.repeated())?;
             }
             drop(database);
             run()

@@ -7,27 +7,13 @@ use base::codes::refused;
 use base::error::Result;
 use bson::Document;
 use query::code::Code;
-use query::registry::Registry;
 
 use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS};
 use crate::command::context::CommandContext;
 use crate::command::plan::{Plan, Verbosity};
-use crate::command::{aggregate, delete, find, find_and_modify, has_command, missing, update};
+use crate::command::{COMMANDS, aggregate, missing};
 use crate::execute::explain::Depth;
 use crate::execute::stages::shown;
-
-type Explain = fn(&CommandContext<'_>, &Arguments<'_>, Depth) -> Result<Plan>;
-
-const EXPLAINED: Registry<Explain> = Registry::new(&[
-    ("aggregate", aggregate::explain),
-    ("count", find::explain_count),
-    ("delete", delete::explain),
-    ("distinct", find::explain_distinct),
-    ("find", find::explain_find),
-    ("findAndModify", find_and_modify::explain),
-    ("findandmodify", find_and_modify::explain),
-    ("update", update::explain),
-]);
 
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
     arguments.allow(&["verbosity"])?;
@@ -35,13 +21,10 @@ pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>) -
     let verbosity = verbosity(arguments)?;
     let name = command.keys().next().map(String::as_str).unwrap_or_default();
     // As in `run`: a command that cannot be explained, one that only MongoDB has and an unknown one differ.
-    let Some(explain) = EXPLAINED.get(name) else {
-        return Err(if has_command(name) {
-            refused(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {name}"))
-        } else {
-            missing(name)
-        });
-    };
+    let explained = COMMANDS.get(name).ok_or_else(|| missing(name))?;
+    let explain = explained
+        .explain
+        .ok_or_else(|| refused(Code::ILLEGAL_OPERATION, format!("Cannot explain cmd: {name}")))?;
     // As in MongoDB: the explained command may repeat `$db`, and must then name the same database.
     if let Some(db) = command.get("$db")
         && db.as_str() != Some(context.db)

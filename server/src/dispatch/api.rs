@@ -5,44 +5,11 @@ use cairndb::bson::{RawArray, RawBsonRef, RawDocument};
 use query::code::Code;
 
 use crate::dispatch::call::Call;
+use crate::dispatch::is_stable;
 use crate::failure::{Failure, quoted};
 use crate::fields::Fields;
 
-/// MongoDB's commands of API version 1 that exist here, ascending. CairnDB's own commands are in no version.
-const COMMANDS: [&str; 30] = [
-    "abortTransaction",
-    "aggregate",
-    "authenticate",
-    "bulkWrite",
-    "collMod",
-    "commitTransaction",
-    "count",
-    "create",
-    "createIndexes",
-    "delete",
-    "drop",
-    "dropDatabase",
-    "dropIndexes",
-    "endSessions",
-    "explain",
-    "find",
-    "findAndModify",
-    "findandmodify",
-    "getMore",
-    "hello",
-    "insert",
-    "killCursors",
-    "listCollections",
-    "listDatabases",
-    "listIndexes",
-    "ping",
-    "refreshSessions",
-    "saslContinue",
-    "saslStart",
-    "update",
-];
-
-/// The fields of these commands that are in no version.
+/// The fields of the commands of version 1 that are in no version.
 const UNSTABLE_FIELDS: [(&str, &[&str]); 3] = [
     ("aggregate", &["exchange", "explain"]),
     ("create", &["autoIncrement", "capped", "indexOptionDefaults", "max", "size", "storageEngine"]),
@@ -95,7 +62,7 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
 }
 
 fn check_command(name: &str, body: &RawDocument) -> Result<(), Failure> {
-    if !COMMANDS.contains(&name) {
+    if !is_stable(name) {
         return Err(not_in_version(&format!("the command {name}")));
     }
     let fields = Fields::of(name, body);

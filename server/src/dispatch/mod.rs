@@ -30,9 +30,11 @@ mod users;
 
 pub(crate) use self::call::{Call, Command};
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use cairndb::CommandRules;
 use parking_lot::Mutex;
 use query::code::Code;
 use query::registry::Registry;
@@ -63,107 +65,65 @@ pub(crate) enum Outcome {
 struct Entry {
     run: Run,
     access: Access,
+    /// Whether it belongs to MongoDB's stable API, version 1. The engine says it of its own commands.
+    is_stable: bool,
 }
 
+/// Commands that the server answers, or does something for. All others of the engine are forwarded.
 const COMMANDS: Registry<Entry> = Registry::new(&[
-    ("abortTransaction", read(transaction::abort)),
+    ("abortTransaction", read(transaction::abort).stable()),
     ("aggregate", read(cursor::open)),
-    ("alterAutoIncrement", write(engine::forward)),
-    ("alterSequence", write(engine::forward)),
-    ("authenticate", open(sasl::authenticate)),
+    ("authenticate", open(sasl::authenticate).stable()),
     ("backup", write(backup::backup)),
     ("buildInfo", open(diagnostic::build)),
     ("buildinfo", open(diagnostic::build)),
     ("bulkWrite", write(bulk_write::bulk_write)),
-    ("cloneCollectionAsCapped", write(engine::forward)),
-    ("collMod", write(engine::forward)),
-    ("collStats", read(engine::forward)),
     ("collstats", read(engine::forward_collstats)),
-    ("commitTransaction", read(transaction::commit)),
-    ("compact", write(engine::forward)),
+    ("commitTransaction", read(transaction::commit).stable()),
     ("configureFailPoint", order(configure_fail_point)),
     ("connectionStatus", open(users::connection_status)),
-    ("convertToCapped", write(engine::forward)),
-    ("count", read(engine::forward)),
-    ("create", write(engine::forward)),
-    ("createAutoIncrement", write(engine::forward)),
-    ("createIndexes", write(engine::forward)),
-    ("createSequence", write(engine::forward)),
     ("currentOp", look(operation::current, Access::Root)),
-    ("dbStats", read(engine::forward)),
     ("dbstats", read(engine::forward_dbstats)),
-    ("delete", write(engine::forward)),
-    ("deleteIndexes", write(engine::forward)),
-    ("distinct", read(engine::forward)),
-    ("drop", write(engine::forward)),
-    ("dropAutoIncrement", write(engine::forward)),
-    ("dropDatabase", write(engine::forward)),
-    ("dropIndexes", write(engine::forward)),
-    ("dropSequence", write(engine::forward)),
-    ("endSessions", open(session::end)),
+    ("endSessions", open(session::end).stable()),
     ("explain", read(explain::explain)),
     ("find", read(cursor::open)),
-    ("findAndModify", write(engine::forward)),
-    ("findandmodify", write(engine::forward)),
     ("fsync", write(diagnostic::fsync)),
     ("getCmdLineOpts", order(diagnostic::command_line)),
     ("getLog", tell(diagnostic::log)),
-    ("getMore", Entry { run: Run::Batch, access: Access::Reader }),
+    ("getMore", Entry { run: Run::Batch, access: Access::Reader, is_stable: true }),
     ("getParameter", tell(parameter::get)),
-    ("hello", greeting(hello::hello)),
+    ("hello", greeting(hello::hello).stable()),
     ("hostInfo", tell(host::host)),
-    ("insert", write(engine::forward)),
     ("isMaster", greeting(hello::is_master)),
     ("ismaster", greeting(hello::is_master)),
     ("killAllSessions", look(session::kill_all, Access::Root)),
-    ("killCursors", look(cursor::kill, Access::Reader)),
+    ("killCursors", look(cursor::kill, Access::Reader).stable()),
     ("killOp", order(operation::kill)),
     ("killSessions", look(session::kill, Access::Root)),
-    ("listAutoIncrements", read(engine::forward)),
     ("listCollections", read(cursor::open)),
     ("listCommands", tell(list)),
-    ("listDatabases", read(engine::forward)),
     ("listIndexes", read(cursor::open)),
-    ("listSequences", read(engine::forward)),
     ("logout", open(sasl::log_out)),
     ("ping", open(diagnostic::ping)),
     ("profile", order(diagnostic::profile)),
-    ("refreshSessions", tell(session::refresh)),
-    ("renameCollection", write(engine::forward)),
-    ("renameSequence", write(engine::forward)),
+    ("refreshSessions", tell(session::refresh).stable()),
     ("replSetGetConfig", read(replica_set::configuration)),
     ("replSetGetStatus", tell(replica_set::status)),
     ("replSetInitiate", write(replica_set::initiate)),
     ("replSetReconfig", write(replica_set::reconfigure)),
     ("replSetStepDown", write(replica_set::step_down)),
     ("rolesInfo", tell(diagnostic::roles)),
-    ("saslContinue", login(sasl::go_on)),
-    ("saslStart", login(sasl::start)),
-    ("sequenceCurrent", read(engine::forward)),
-    ("sequenceGaps", read(engine::forward)),
-    ("sequenceNext", write(engine::forward)),
-    ("sequenceRestart", write(engine::forward)),
-    ("sequenceSetCurrent", write(engine::forward)),
-    ("sequenceSnapshot", read(engine::forward)),
-    ("sequenceTrace", read(engine::forward)),
+    ("saslContinue", login(sasl::go_on).stable()),
+    ("saslStart", login(sasl::start).stable()),
     ("serverStatus", look(host::status, Access::Reader)),
     ("setAcquirer", tell(sequence::set_acquirer)),
     ("startSession", tell(session::start)),
     ("top", look(top::top, Access::Root)),
-    ("truncate", write(engine::forward)),
-    ("update", write(engine::forward)),
     // Users who are not `root` may change their own password: the command itself checks whose it is.
     ("updateUser", read(users::update)),
     ("usersInfo", read(users::list)),
-    ("validate", read(engine::forward)),
     ("whatsmyuri", open(diagnostic::address)),
 ]);
-
-/// The entry of a command that the engine has and the table does not name. It is for `root` alone, so that a
-/// new command of the engine is not open to everyone by mistake.
-const UNNAMED: Entry = write(engine::forward);
-/// The entry of a name that is not a command. The engine rejects it, and every user may see that.
-const UNKNOWN: Entry = read(engine::forward);
 
 /// Runs a command and answers it.
 pub(crate) async fn answer(mut call: Call) -> Outcome {
@@ -325,7 +285,19 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
 }
 
 fn entry(name: &str) -> Entry {
-    COMMANDS.get(name).copied().unwrap_or(if cairndb::has_command(name) { UNNAMED } else { UNKNOWN })
+    let of_engine = cairndb::command_rules(name);
+    let forwarded = || {
+        // The engine rejects a name that is not a command, and every user may see that.
+        let changes = of_engine.is_some_and(CommandRules::writes);
+        if changes { write(engine::forward) } else { read(engine::forward) }
+    };
+    let entry = COMMANDS.get(name).copied().unwrap_or_else(forwarded);
+    Entry { is_stable: entry.is_stable || of_engine.is_some_and(CommandRules::is_stable), ..entry }
+}
+
+/// Whether a command belongs to MongoDB's stable API.
+fn is_stable(name: &str) -> bool {
+    entry(name).is_stable
 }
 
 /// The users that may run the command. An `explain` also needs what the explained command needs.
@@ -372,44 +344,51 @@ fn list(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
     let has_tests = call.shared.settings.has_test_commands;
     // A command that a server without test commands rejects is not listed.
-    let shown = COMMANDS.entries().iter().filter(|(name, _)| has_tests || *name != "configureFailPoint");
-    let commands = shown.map(|&(name, entry)| {
-        let about = cairndb::bson::doc! { "requiresAuth": entry.access != Access::Anyone };
+    let names: BTreeSet<&str> = COMMANDS.names().chain(cairndb::command_names()).collect();
+    let shown = names.into_iter().filter(|name| has_tests || *name != "configureFailPoint");
+    let commands = shown.map(|name| {
+        let about = cairndb::bson::doc! { "requiresAuth": entry(name).access != Access::Anyone };
         (name.to_owned(), cairndb::bson::Bson::Document(about))
     });
     Ok(cairndb::bson::doc! { "commands": commands.collect::<cairndb::bson::Document>() }.into())
 }
 
+impl Entry {
+    const fn stable(self) -> Self {
+        Self { is_stable: true, ..self }
+    }
+}
+
 const fn open(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Here(run), access: Access::Anyone }
+    Entry { run: Run::Here(run), access: Access::Anyone, is_stable: false }
 }
 
 const fn greeting(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Greeting(run), access: Access::Anyone }
+    Entry { run: Run::Greeting(run), access: Access::Anyone, is_stable: false }
 }
 
 const fn login(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Login(run), access: Access::Anyone }
+    Entry { run: Run::Login(run), access: Access::Anyone, is_stable: false }
 }
 
 const fn tell(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Here(run), access: Access::Reader }
+    Entry { run: Run::Here(run), access: Access::Reader, is_stable: false }
 }
 
 const fn read(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Pool(run), access: Access::Reader }
+    Entry { run: Run::Pool(run), access: Access::Reader, is_stable: false }
 }
 
 const fn look(run: fn(&Call) -> Result<Reply, Failure>, access: Access) -> Entry {
-    Entry { run: Run::Look(run), access }
+    Entry { run: Run::Look(run), access, is_stable: false }
 }
 
 const fn order(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Here(run), access: Access::Root }
+    Entry { run: Run::Here(run), access: Access::Root, is_stable: false }
 }
 
 const fn write(run: fn(&Call) -> Result<Reply, Failure>) -> Entry {
-    Entry { run: Run::Pool(run), access: Access::Root }
+    Entry { run: Run::Pool(run), access: Access::Root, is_stable: false }
 }
 
 #[cfg(test)]
@@ -418,13 +397,37 @@ mod tests {
 
     /// The documentation lists these as commands of the server, and the others as unsupported.
     #[test]
-    fn the_engine_tells_which_commands_are_the_servers() {
+    fn the_engine_says_which_commands_are_the_servers() {
         let told = cairndb::UNSUPPORTED_COMMANDS.iter().filter(|table| table.is_of_server);
         let mut told: Vec<&str> = told.flat_map(|table| table.names).copied().collect();
         told.sort_unstable();
         // MongoDB has no such commands.
         let is_of_mongodb = |name: &&str| !["backup", "setAcquirer"].contains(name);
-        let own = COMMANDS.names().filter(|name| !cairndb::has_command(name));
+        let own = COMMANDS.names().filter(|name| cairndb::command_rules(name).is_none());
         assert_eq!(own.filter(is_of_mongodb).collect::<Vec<_>>(), told);
+    }
+
+    /// A reader must not get at a write by a command that the server does something for.
+    #[test]
+    fn commands_that_write_are_for_root() {
+        for name in cairndb::command_names() {
+            let writes = cairndb::command_rules(name).is_some_and(CommandRules::writes);
+            assert_eq!(entry(name).access == Access::Root, writes, "{name}");
+        }
+        assert_eq!(entry("ping").access, Access::Anyone);
+        assert_eq!(entry("noSuchCommand").access, Access::Reader);
+    }
+
+    /// As <https://www.mongodb.com/docs/manual/reference/stable-api/> lists them, and `authenticate` and the old name of
+    /// `findAndModify`.
+    #[test]
+    fn commands_of_the_stable_api() {
+        let names: BTreeSet<&str> = COMMANDS.names().chain(cairndb::command_names()).collect();
+        let stable: Vec<&str> = names.into_iter().filter(|name| is_stable(name)).collect();
+        let expected = "abortTransaction aggregate authenticate bulkWrite collMod commitTransaction count create createIndexes \
+                        delete drop dropDatabase dropIndexes endSessions explain find findAndModify findandmodify getMore hello \
+                        insert killCursors listCollections listDatabases listIndexes ping refreshSessions saslContinue saslStart \
+                        update";
+        assert_eq!(stable, expected.split(' ').collect::<Vec<_>>());
     }
 }

@@ -1,7 +1,7 @@
 //! Retryable writes: commands with a number and without a transaction, which a driver may send again. The engine knows what they are
 //! answered from.
 
-use cairndb::RetryableWrite;
+use cairndb::{CommandRules, RetryableWrite};
 use query::code::Code;
 use sha2::{Digest, Sha256};
 
@@ -10,15 +10,13 @@ use crate::dispatch::call::Call;
 use crate::failure::Failure;
 use crate::transaction::Purpose;
 
-/// Commands that may be sent again.
-const WRITES: [&str; 6] = ["bulkWrite", "delete", "findAndModify", "findandmodify", "insert", "update"];
 /// The number of bytes of the digest of a user's name that distinguish sessions of two users with the same id.
 const USER_BYTES: usize = 16;
 
 /// Rejects a number for any other command.
 pub(super) fn check(call: &Call) -> Result<(), Failure> {
     let name = call.command.name();
-    if WRITES.contains(&name) {
+    if cairndb::command_rules(name).is_some_and(CommandRules::is_retryable) {
         return Ok(());
     }
     // MongoDB's words.

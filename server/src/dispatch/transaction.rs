@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
 use cairndb::{
-    Acknowledgment, ClientSession, Error, ErrorKind, ExactlyOnceError, ReadConcern,
+    Acknowledgment, ClientSession, CommandRules, Error, ErrorKind, ExactlyOnceError, ReadConcern,
     TRANSIENT_TRANSACTION_ERROR, Token, WriteConcern,
 };
 use query::code::Code;
@@ -167,7 +167,8 @@ fn check_command(call: &Call, numbered: Numbered) -> Result<(), Failure> {
 /// Rejects what no transaction can have. This aborts it.
 fn check_statement(call: &Call, numbered: Numbered) -> Result<(), Failure> {
     let name = call.command.name();
-    if !cairndb::can_be_statement(name) && !OWN_STATEMENTS.contains(&name) {
+    let can_be_statement = cairndb::command_rules(name).is_some_and(CommandRules::can_be_statement);
+    if !can_be_statement && !OWN_STATEMENTS.contains(&name) {
         return Err(unsupported(name));
     }
     if let Some(database) = databases(call)?.into_iter().find(|database| DATABASES_OUTSIDE.contains(database))

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use cairndb::PlantedFault;
 use cairndb_tests::choices::{Choices, SEED_VARIABLE, number_from_environment, part, seed};
+use cairndb_tests::scratch::in_memory;
 
 use crate::model::sessions::run::{Tally, run};
 
@@ -59,7 +60,9 @@ fn sessions_agree_with_the_model() {
     // A suite in which sessions do not meet would not show what it says.
     let is_met = committed > runs && conflicts > runs && duplicates > runs;
     assert!(runs < 30 || is_met, "{tally:?}");
-    assert!(runs < 100 || (tally.changed > 0 && tally.closed > 0), "{tally:?}");
+    assert!(runs < 100 || tally.changed > 0, "{tally:?}");
+    // A store in memory is gone when it is closed.
+    assert!(runs < 100 || tally.closed > 0 || in_memory(), "{tally:?}");
     assert!(runs < 1000 || tally.expired > 0, "{tally:?}");
 }
 
