@@ -10,7 +10,7 @@ trap 'test -z "$server" || { kill "$server"; wait "$server" || :; }; rm -rf "$fo
 target=${CARGO_TARGET_DIR:-target}
 # The tool and both programs as the suites have them, which are built already where those have run. That the second does
 # without the engine is checked only.
-$SUITES -q --no-run --test suite --example numbers --example numbers_in_a_cluster
+cargo build ${SUITES#cargo test} -q --bin cairn --example numbers --example numbers_in_a_cluster
 cargo check --locked -q -p cairndb-counters --example numbers_in_a_cluster --no-default-features --features mongodb
 cp "$target/debug/examples/numbers" "$folder/in-a-folder"
 cp "$target/debug/examples/numbers_in_a_cluster" "$folder/in-a-cluster"
