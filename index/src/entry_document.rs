@@ -65,6 +65,9 @@ pub struct EntryDocuments {
     order: (FieldOrder, Vec<usize>),
     /// The embedded documents that are being written: where the length of each one is.
     open: Vec<usize>,
+    /// The document of an index on one field that is not embedded, up to its value, if nothing else is wanted. The type is not filled
+    /// in.
+    front: Option<Vec<u8>>,
 }
 
 /// A field of the index.
@@ -96,7 +99,15 @@ impl EntryDocuments {
         let wanted = fields.iter().filter(|field| field.is_wanted).count();
         let (values, read, open) = (Vec::new(), Vec::with_capacity(fields.len() + 1), Vec::new());
         let long_keys = spec.long_keys();
-        Self { fields, has_id, long_keys, wanted, values, read, order, open }
+        let front = match fields.as_slice() {
+            [ReadField { components, is_wanted: true, .. }] if !has_id && components.len() == 1 => {
+                let mut front = vec![0; LENGTH_BYTES];
+                header(ElementType::Undefined, components.first().map_or("", String::as_str), &mut front);
+                Some(front)
+            }
+            _ => None,
+        };
+        Self { fields, has_id, long_keys, wanted, values, read, order, open, front }
     }
 
     /// Replaces `document` by the document of an entry. Returns `false`, with an empty `document`, if the entry cannot
@@ -106,6 +117,9 @@ impl EntryDocuments {
     /// If the bytes are not an entry of the index.
     pub fn read(&mut self, entry: EntryParts<'_>, document: &mut Vec<u8>) -> Result<bool, Error> {
         document.clear();
+        if let Some(is_read) = self.read_only_field(entry, document)? {
+            return Ok(is_read);
+        }
         if !self.decode(entry)? {
             return Ok(false);
         }
@@ -135,10 +149,40 @@ impl EntryDocuments {
         Ok(true)
     }
 
+    /// Does what [`read`](Self::read) does for an index on one field, if nothing else is wanted. Changes nothing for other entries, and
+    /// returns `None`.
+    #[inline]
+    fn read_only_field(
+        &mut self,
+        entry: EntryParts<'_>,
+        document: &mut Vec<u8>,
+    ) -> Result<Option<bool>, Error> {
+        let EntryParts { fields: mut key, id, details: mut types } = entry;
+        let (Some(front), [field]) = (&self.front, self.fields.as_slice()) else { return Ok(None) };
+        if key.len() > FIELD_BYTES_MAX {
+            return Ok(None);
+        }
+        document.extend_from_slice(front);
+        let kind = key::decode_bytes(&mut key, field.direction, &mut types, document);
+        let kind = kind.inspect_err(|_| document.clear())?;
+        self.values.clear();
+        self.read.clear();
+        let is_read =
+            kind != ElementType::Null && self.finish(id, types).inspect_err(|_| document.clear())?;
+        match document.get_mut(LENGTH_BYTES).filter(|_| is_read) {
+            Some(place) => {
+                *place = kind as u8;
+                close(0, document);
+            }
+            None => document.clear(),
+        }
+        Ok(Some(is_read))
+    }
+
     /// Decodes the values of an entry, and finds the order of its fields. Returns `false` if the entry cannot determine its
     /// document.
     fn decode(&mut self, entry: EntryParts<'_>) -> Result<bool, Error> {
-        let EntryParts { fields: mut key, id: mut id_key, details: mut types } = entry;
+        let EntryParts { fields: mut key, id, details: mut types } = entry;
         self.values.clear();
         self.read.clear();
         for field in &self.fields {
@@ -161,6 +205,12 @@ impl EntryDocuments {
             }
             self.read.push(ReadValue { kind, bytes: start..self.values.len() });
         }
+        self.finish(id, types)
+    }
+
+    /// Decodes what an entry has after its fields, and finds their order. Returns `false` if the entry cannot determine its document.
+    #[inline]
+    fn finish(&mut self, mut id_key: &[u8], mut types: &[u8]) -> Result<bool, Error> {
         // Most entries have no more details: an `_id` of a type without type bytes, and fields in the order of the index.
         if types.is_empty() && !self.has_id && (self.wanted < 2 || self.order.0 == FieldOrder::AS_DECLARED) {
             return Ok(true);

@@ -25,6 +25,16 @@ pub(crate) fn stored<'a>(record_key: &[u8], bytes: &'a [u8]) -> Result<&'a RawDo
     })
 }
 
+/// Whether bytes have the length and the closing zero byte of a document. This is what `RawDocument::from_bytes` checks,
+/// without a call.
+#[inline]
+pub(crate) fn is_framed(bytes: &[u8]) -> bool {
+    let length = bytes.first_chunk().map(|length| i32::from_le_bytes(*length));
+    bytes.len() >= 5
+        && length.and_then(|length| usize::try_from(length).ok()) == Some(bytes.len())
+        && bytes.last() == Some(&0)
+}
+
 /// Decodes a document as a `T`.
 ///
 /// `Document` and `RawDocumentBuf` are decoded without serde. That is faster, and serde would read a field with a name of

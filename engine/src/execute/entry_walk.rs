@@ -95,7 +95,7 @@ struct Answer {
     /// Whether the current document was made of its entry.
     is_given: bool,
     /// The verdict of the entry from which the current document was made.
-    last: Option<LastVerdict>,
+    last: LastVerdict,
 }
 
 /// Which matches are wanted, if not all are.
@@ -116,9 +116,11 @@ impl Distinct {
 }
 
 /// The verdict of an entry on its document. The next one says the same if it has the same fields and details.
+#[derive(Default)]
 struct LastVerdict {
     details: Vec<u8>,
-    verdict: EntryVerdict,
+    /// Absent if the current document is another one.
+    verdict: Option<EntryVerdict>,
 }
 
 /// The verdict of an entry within the bounds on its document.
@@ -132,12 +134,6 @@ pub(super) enum EntryVerdict {
     Match,
     /// The document must be read, and tested.
     Unknown,
-}
-
-impl LastVerdict {
-    fn new() -> Self {
-        Self { details: Vec::new(), verdict: EntryVerdict::Unknown }
-    }
 }
 
 /// The result of a step of a walk.
@@ -187,7 +183,7 @@ impl EntryWalk {
             is_found: false,
             answer: scan.answer.clone().map(|plan| {
                 let documents = EntryDocuments::of(&index.spec, &plan.fields, plan.has_id);
-                Box::new(Answer { documents, plan, is_given: false, last: None })
+                Box::new(Answer { documents, plan, is_given: false, last: LastVerdict::default() })
             }),
             decides: scan.decides,
             given,
@@ -251,15 +247,14 @@ impl EntryWalk {
         // The value of a unique entry has the `_id` in front.
         let details = if self.is_unique { value.get(id.len()..) } else { Some(value) };
         let details = details.ok_or_else(malformed)?;
-        if let Some(last) =
-            answer.last.as_ref().filter(|last| self.current.is_repeated && last.details == details)
-        {
+        // Its document is overwritten otherwise.
+        let last = answer.last.verdict.take();
+        if let Some(verdict) = last.filter(|_| self.current.is_repeated && answer.last.details == details) {
             selector.variables().operation().pass(self.document.len())?;
-            answer.is_given = last.verdict == EntryVerdict::Answered;
-            return Ok(last.verdict);
+            answer.is_given = verdict == EntryVerdict::Answered;
+            answer.last.verdict = last;
+            return Ok(verdict);
         }
-        // Its document is overwritten now.
-        let last = answer.last.take();
         let entry = EntryParts { fields: &self.current.bytes, id, details };
         if !answer.documents.read(entry, &mut self.document).map_err(|_| malformed())? {
             return Ok(EntryVerdict::Unknown);
@@ -278,9 +273,8 @@ impl EntryWalk {
             (true, false) => EntryVerdict::Unknown,
         };
         if !answer.plan.has_id {
-            let mut last = last.unwrap_or_else(LastVerdict::new);
-            details.clone_into(&mut last.details);
-            answer.last = Some(LastVerdict { verdict, ..last });
+            details.clone_into(&mut answer.last.details);
+            answer.last.verdict = Some(verdict);
         }
         Ok(verdict)
     }
@@ -381,7 +375,7 @@ impl EntryWalk {
     /// The current document is no longer the one of which something was said.
     fn forget(&mut self) {
         if let Some(answer) = &mut self.answer {
-            answer.last = None;
+            answer.last.verdict = None;
         }
     }
 }

@@ -18,7 +18,7 @@ use store::keys::CollectionId;
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
-use crate::document::decode::stored;
+use crate::document::decode::{is_framed, stored};
 use crate::execute::choose::plans;
 use crate::execute::entry_walk::EntryWalk;
 use crate::execute::found_key;
@@ -96,7 +96,7 @@ struct ScanSequence {
     current: Option<Current>,
     /// Absent if no document can be found twice.
     visited: Option<Visited>,
-    /// The reads of each scan, in the order in which they were opened.
+    /// The reads of each scan, in the order in which they were opened, which an explanation shows with its stage.
     examined: Vec<Examined>,
     /// The position in `examined` of the scans in `current`.
     first: usize,
@@ -292,7 +292,12 @@ impl Matches {
 
     /// The reads of the walk so far.
     pub(crate) fn examined(&self) -> Examined {
-        self.examined
+        match &self.source {
+            MatchSource::Scans(scans) => {
+                Examined { matched: self.examined.matched, ..Examined::sum(&scans.examined) }
+            }
+            MatchSource::Point { .. } | MatchSource::Records(_) | MatchSource::Natural(_) => self.examined,
+        }
     }
 
     /// The reads of each scan so far, for a plan with several scans.
@@ -345,7 +350,7 @@ impl Matches {
         let operation = selector.variables().operation();
         let walk = match source {
             MatchSource::Records(walk) => walk,
-            MatchSource::Scans(scans) => return scans.step(selector, examined, most),
+            MatchSource::Scans(scans) => return scans.step(selector, most),
             MatchSource::Natural(_) | MatchSource::Point { .. } => return self.step_elsewhere(most),
         };
         // The loop of every collection scan, so it is here and not a call away.
@@ -440,7 +445,8 @@ impl Drop for Matches {
     fn drop(&mut self) {
         // A lookup examines one document at most, and is counted as such.
         if !matches!(self.source, MatchSource::Point { .. }) {
-            notes::examined(self.examined.keys, self.examined.documents);
+            let Examined { keys, documents, .. } = self.examined();
+            notes::examined(keys, documents);
         }
     }
 }
@@ -534,7 +540,7 @@ impl MatchSource {
 
 impl ScanSequence {
     /// Steps to the next document that matches and was not found before.
-    fn step(&mut self, selector: &Selector, examined: &mut Examined, most: u32) -> Result<Advanced> {
+    fn step(&mut self, selector: &Selector, most: u32) -> Result<Advanced> {
         let operation = selector.variables().operation();
         for _ in 0..most {
             let Some(current) = &mut self.current else {
@@ -542,27 +548,15 @@ impl ScanSequence {
                 self.open(access, selector)?;
                 continue;
             };
-            // The counts of each scan, which an explanation shows with its stage, and then those of the whole walk.
             let parts = self.examined.get_mut(self.first..).unwrap_or_default();
-            let found = match current {
-                Current::One(scan) => {
-                    let mut own = Examined::default();
-                    let found = scan.step(self.visited.as_mut(), &mut own, selector);
-                    own.matched = u64::from(matches!(found, Ok(ScanStep::Match)));
-                    for part in parts {
-                        part.add(own);
-                    }
-                    examined.add(Examined { matched: 0, ..own });
+            let found = match (current, parts) {
+                (Current::One(scan), [own, ..]) => {
+                    let found = scan.step(self.visited.as_mut(), own, selector);
+                    own.matched += u64::from(matches!(found, Ok(ScanStep::Match)));
                     found
                 }
-                Current::Merged(walk) => {
-                    let before = Examined::sum(parts);
-                    let found = walk.step(self.visited.as_mut(), parts, selector);
-                    let after = Examined::sum(parts);
-                    examined.keys += after.keys - before.keys;
-                    examined.documents += after.documents - before.documents;
-                    found
-                }
+                (Current::One(_), []) => Ok(ScanStep::End),
+                (Current::Merged(walk), parts) => walk.step(self.visited.as_mut(), parts, selector),
             };
             match found? {
                 ScanStep::Match => return Ok(Advanced::Match),
@@ -646,14 +640,4 @@ impl ScanSequence {
             None => {}
         }
     }
-}
-
-/// Whether bytes have the length and the closing zero byte of a document. This is what `RawDocument::from_bytes` checks,
-/// without a call.
-#[inline]
-fn is_framed(bytes: &[u8]) -> bool {
-    let length = bytes.first_chunk().map(|length| i32::from_le_bytes(*length));
-    bytes.len() >= 5
-        && length.and_then(|length| usize::try_from(length).ok()) == Some(bytes.len())
-        && bytes.last() == Some(&0)
 }

@@ -6,7 +6,7 @@ use base::error::Result;
 use index::interval::Intervals;
 use query::operation::Reservation;
 
-use crate::document::decode::stored;
+use crate::document::decode::{is_framed, stored};
 use crate::execute::entry_walk::{EntryStep, EntryVerdict, EntryWalk};
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::rest::Rest;
@@ -129,10 +129,11 @@ impl OpenScan {
             walk.fetch()?;
         }
         examined.documents += 1;
-        let document = stored(self.record_key(), self.document())?;
-        selector.variables().operation().pass(document.as_bytes().len())?;
+        let document = self.document();
+        selector.variables().operation().pass(document.len())?;
         // An entry that decides has said what the filter would say.
-        if verdict != EntryVerdict::Match && !selector.matches(document)? {
+        let is_match = verdict == EntryVerdict::Match && is_framed(document);
+        if !is_match && !selector.matches(stored(self.record_key(), document)?)? {
             return Ok(ScanStep::Nothing);
         }
         if let Self::Entries { walk, .. } = self {

@@ -93,9 +93,14 @@ fn plans_within(request: &Request<'_>, budget: &PlanningBudget<'_>) -> Vec<Plan>
     }
     let of_one_path =
         of_one_path(request).and_then(|(at, view)| entries(request, ScanTarget::of(view, at), budget));
-    if let Some(ranked) = of_one_path {
-        return vec![ranked.plan];
+    match of_one_path {
+        Some(ranked) => vec![ranked.plan],
+        None => by_rules(request, budget),
     }
+}
+
+/// The plans that the rules of the module find.
+fn by_rules(request: &Request<'_>, budget: &PlanningBudget<'_>) -> Vec<Plan> {
     let all = records(request, Direction::Ascending, budget);
     if let Some(one) = one_document(request, &all, budget) {
         return vec![one];

@@ -209,3 +209,70 @@ fn shortened_keys_give_no_order_and_are_no_arrays() {
     assert!(is_sorted(&doc! { "a": 1, "b": 1, "_id": 1 }, &[exact, exact], false));
     assert!(!is_sorted(&doc! { "a": 1, "b": 1, "_id": 1 }, &[exact, exact], true));
 }
+
+/// What is planned by one index alone is what the rules would have chosen among all plans.
+#[test]
+fn the_plan_for_one_path_is_that_of_the_rules() {
+    let filters = [
+        doc! { "a": { "$gt": 1, "$lte": 4 } },
+        doc! { "a": { "$in": [1, 3] } },
+        doc! { "a": { "$in": [1, 3] }, "$and": [{ "a": { "$ne": 2 } }] },
+        doc! { "a": { "$exists": true } },
+        doc! { "a": { "$ne": 3 } },
+        doc! { "a": { "$gt": 4, "$lt": 2 } },
+        doc! { "a": 2 },
+        doc! { "a": null },
+        doc! { "b": { "$gt": 3 } },
+    ];
+    let sorts = [
+        doc! {},
+        doc! { "a": 1 },
+        doc! { "a": -1 },
+        doc! { "b": 1 },
+        doc! { "a": 1, "b": 1 },
+        doc! { "_id": 1 },
+    ];
+    let sets = [
+        vec![doc! { "a": 1 }],
+        vec![doc! { "b": 1 }, doc! { "a": -1 }],
+        vec![doc! { "b": 1, "a": 1 }, doc! { "a": 1, "b": 1 }],
+        vec![doc! { "a": 1, "c": 1 }, doc! { "c": 1, "a": 1 }, doc! { "b": 1 }],
+        vec![doc! { "a": 1 }, doc! { "a": 1, "b": 1 }],
+    ];
+    let (a, b) = (FieldPath::parse("a").unwrap(), FieldPath::parse("b").unwrap());
+    let both = [a.clone(), b];
+    let needs = [Needs::Documents, Needs::Fields(&both[..1]), Needs::Fields(&both), Needs::Fields(&[])];
+    let (operation, mut alone) = (OperationContext::unlimited(), 0);
+    let cases = filters.iter().flat_map(|filter| sorts.iter().map(move |sort| (filter, sort)));
+    let cases = cases.flat_map(|case| sets.iter().map(move |set| (case, set)));
+    for ((filter, sort), set) in cases {
+        let (filter, sort) = (Filter::parse(&raw(filter)).unwrap(), Sort::parse(&raw(sort)).unwrap());
+        let specs: Vec<_> = set.iter().map(spec).collect();
+        for (needs, arrays) in
+            needs.iter().flat_map(|needs| [(needs, ArrayComponents::NONE), (needs, ArrayComponents::ALL)])
+        {
+            let is_a = |field: &index::spec::IndexField| field.path == a;
+            let of_field = |field| if is_a(field) { arrays } else { ArrayComponents::NONE };
+            let arrays: Vec<Vec<_>> =
+                specs.iter().map(|spec| spec.fields().iter().map(of_field).collect()).collect();
+            let views: Vec<_> =
+                specs.iter().zip(&arrays).map(|(spec, arrays)| IndexView::new(spec, arrays)).collect();
+            let sort = Some(&sort).filter(|sort| !sort.is_empty());
+            for reads_all in [false, true] {
+                let request = Request {
+                    filter: Some(&filter),
+                    sort,
+                    indexes: &views,
+                    needs: *needs,
+                    reads_all,
+                    ..Request::default()
+                };
+                let budget = filter.planning_budget(&operation);
+                let (found, expected) = (plans_within(&request, &budget), by_rules(&request, &budget));
+                alone += usize::from(found.len() < expected.len());
+                assert_eq!(format!("{:?}", found[0]), format!("{:?}", expected[0]), "{request:?}");
+            }
+        }
+    }
+    assert!(alone > 500, "{alone}");
+}
