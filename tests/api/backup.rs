@@ -3,6 +3,7 @@
 use cairndb::BackupReport;
 use cairndb::ErrorKind;
 use cairndb::bson::doc;
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{small, things};
 
 use crate::{Fixture, all, verify_clean};
@@ -87,6 +88,7 @@ fn a_copy_is_made_while_writing_goes_on() {
     let fixture = Fixture::new();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&stop);
         let writer = scope.spawn(|| {
             let mut id = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -124,6 +126,7 @@ fn a_copy_beside_an_index_build_verifies() {
         Fixture::with((0..20_000).map(|number| doc! { "_id": number, "a": number % 997, "b": number }));
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&done);
         scope.spawn(|| {
             for round in 0..6 {
                 let keys = doc! { "a": 1, format!("b{round}"): 1, "b": -1 };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{CancellationToken, Client, Collection, CompactionReport, ErrorKind, IndexModel};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{small, things};
 
 use crate::{Fixture, all, refused, verify_clean};
@@ -97,6 +98,7 @@ fn writers_and_index_builds_go_on_beside_compactions() {
     let fixture = filled();
     let is_over = AtomicBool::new(false);
     let compactions = std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_over);
         let compacting = scope.spawn(|| {
             let mut count = 0;
             while !is_over.load(Ordering::Relaxed) {

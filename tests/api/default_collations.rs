@@ -7,6 +7,7 @@ use cairndb::bson::{Bson, Document, bson, doc};
 use cairndb::{
     Client, Collation, Collection, Database, Hint, IndexModel, IndexOptions, ReturnDocument, salvage,
 };
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{Scratch, small};
 
 use crate::collation::{any_case, ids};
@@ -349,6 +350,7 @@ fn no_operation_uses_the_default_of_a_collection_that_is_gone() {
     let app = fixture.client.database("app");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_over);
         let readers: Vec<_> = (0..3).map(|_| scope.spawn(|| find_by_language(&app, &is_over))).collect();
         for round in 0..ROUNDS {
             let create = app.create_collection("passing");

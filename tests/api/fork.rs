@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{AutoIncrement, Client, Contract, Error, ErrorKind};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{Scratch, small, things};
 
 /// After so many seconds a child that hangs is ended by the system.
@@ -193,6 +194,7 @@ fn a_child_of_a_busy_process_does_not_hang() {
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let over = || is_over.load(std::sync::atomic::Ordering::Relaxed);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_over);
         let writers = [0, 1].map(|writer| {
             let (db, things) = (&db, things(&client));
             scope.spawn(move || {

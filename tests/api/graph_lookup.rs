@@ -6,6 +6,7 @@ use std::thread;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{CancellationToken, Client, Collection, IndexModel};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::small;
 
 fn client() -> Client {
@@ -117,6 +118,7 @@ fn a_search_reads_one_moment() {
     starts.insert_one(doc! { "_id": 1, "a": 0 }).run().expect("inserted");
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             for round in 1..400 {
                 // In this order: the way from the root to the last link is whole at each moment.
@@ -186,6 +188,7 @@ fn stages_in_a_facet_read_the_same_moment_as_its_input() {
     } };
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             for _ in 0..500 {
                 pairs.update_one(doc! { "_id": 0 }, doc! { "$inc": { "n": 1 } }).run().expect("updated");

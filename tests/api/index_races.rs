@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Collection, Hint, IndexModel, IndexOptions};
-use cairndb_tests::race::race;
+use cairndb_tests::race::{SetWhenDropped, race};
 
 use crate::Fixture;
 
@@ -37,13 +37,13 @@ fn no_reader_loses_a_document_while_indexes_come_and_go() {
     // One makes and drops, eight write, four read.
     race(0..13, |role| match role {
         0 => {
+            let _ended = SetWhenDropped(&is_over);
             for _ in 0..ROUNDS {
                 things.create_index(index(doc! { "a": 1 })).run().expect("made");
                 things.create_index(index(doc! { "t": 1, "a": -1 })).run().expect("made");
                 things.drop_index("a_1").run().expect("dropped");
                 things.drop_index("t_1_a_-1").run().expect("dropped");
             }
-            is_over.store(true, Ordering::Release);
         }
         1..=8 => {
             while !is_over.load(Ordering::Acquire) {
@@ -79,11 +79,11 @@ fn a_look_up_finds_its_document_while_the_index_goes_and_the_value_moves() {
     let is_over = AtomicBool::new(false);
     race(0..4, |role| match role {
         0 => {
+            let _ended = SetWhenDropped(&is_over);
             for _ in 0..ROUNDS * 4 {
                 things.create_index(unique("a")).run().expect("made");
                 things.drop_index("a_1").run().expect("dropped");
             }
-            is_over.store(true, Ordering::Release);
         }
         // The value 5 goes from one document to another and back, and one of them has it all the time, except between the
         // two updates, when none has.
@@ -125,8 +125,8 @@ fn the_first_document_with_an_array_is_found_by_every_later_reader() {
         let is_over = AtomicBool::new(false);
         race(0..3, |role| {
             if role == 0 {
+                let _ended = SetWhenDropped(&is_over);
                 things.insert_one(doc! { "_id": 100, "a": [0, 9] }).run().expect("stored");
-                is_over.store(true, Ordering::Release);
             }
             loop {
                 let ends = is_over.load(Ordering::Acquire);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Client, Collection, Database};
+use cairndb_tests::race::SetWhenDropped;
 
 fn lookup(local: &str, foreign: &str) -> Document {
     doc! { "$lookup": { "from": "foreign", "localField": local, "foreignField": foreign, "as": "found" } }
@@ -191,6 +192,7 @@ fn a_collection_that_is_replaced_meanwhile_is_read_as_the_old_or_the_new_one() {
     let database = database(&client, &[doc! { "a": 1 }], &same);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             for _ in 0..60 {
                 let next = database.collection::<Document>("next");

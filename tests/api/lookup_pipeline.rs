@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Client, Collection, Database, IndexModel};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::small;
 
 fn database(client: &Client, local: Vec<Document>, foreign: Vec<Document>) -> Database {
@@ -273,6 +274,7 @@ fn writers_beside_it_change_nothing() {
     } };
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             for round in 0..300 {
                 foreign

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cairndb::bson::doc;
 use cairndb::{Client, Error, ErrorKind};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{Scratch, small, things};
 
 use crate::{Fixture, refused};
@@ -433,6 +434,7 @@ fn a_held_folder_says_so_in_its_own_words() {
 fn a_closed_folder_is_free_while_other_processes_are_started() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&stop);
         let starter = scope.spawn(|| {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 Command::new("true").status().expect("a process");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{AutoIncrement, CancellationToken, Client, Collection, Database, IndexModel, IndexOptions};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{Scratch, small};
 
 fn client() -> Client {
@@ -114,6 +115,7 @@ fn out_notices_a_validator_that_was_changed_meanwhile() {
     let shop = checked(&client);
     let changed = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&changed);
         let change = scope.spawn(|| {
             let mut level = ["moderate", "strict"].into_iter().cycle();
             while !changed.load(Ordering::Relaxed) {
@@ -401,6 +403,7 @@ fn a_command_gives_an_empty_first_batch() {
 fn replace_beside(shop: &Database, rounds: i64, meddle: impl Fn() + Sync, check: impl Fn(&[i64])) {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             for generation in 1..=rounds {
                 let stages = vec![doc! { "$set": { "generation": generation } }, doc! { "$out": "target" }];
@@ -466,6 +469,7 @@ fn out_fails_if_the_indexes_of_its_target_change_meanwhile() {
     let is_done = AtomicBool::new(false);
     let mut refusals = 0;
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             while !is_done.load(Ordering::Acquire) {
                 target.create_index(IndexModel::builder().keys(doc! { "n": 1 }).build()).run().ok();
@@ -498,6 +502,7 @@ fn a_database_that_is_dropped_meanwhile_takes_the_gathered_documents_with_it() {
     let reports = client.database("reports");
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             while !is_done.load(Ordering::Acquire) {
                 reports.drop().run().expect("dropped");
@@ -557,6 +562,7 @@ fn a_target_that_is_dropped_during_a_merge_is_made_again() {
     let target = collection(&shop, "target");
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
             while !is_done.load(Ordering::Acquire) {
                 target.drop().run().expect("dropped");

@@ -5,6 +5,7 @@ use std::thread;
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection, IndexModel};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::{Scratch, small};
 
 /// A client with collections `a` and `b` of documents that are numbered from these numbers on.
@@ -109,6 +110,7 @@ fn both_parts_are_of_one_moment() {
     let b = client.database("app").collection::<Document>("b");
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _ended = SetWhenDropped(&done);
         // Each number is moved by an insert and then a delete: at every moment there are 100 of them, or one twice.
         scope.spawn(|| {
             for number in (0..50).cycle().take(400) {

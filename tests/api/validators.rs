@@ -9,6 +9,7 @@ use cairndb::{
     AutoIncrement, CancellationToken, Client, Collection, Error, ErrorKind, InsertManyError, InsertOneModel,
     Namespace, UpdateOneModel, ValidationAction, ValidationLevel, WriteFailure, WriteModel,
 };
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::Scratch;
 
 use crate::{Fixture, all, refused};
@@ -429,6 +430,7 @@ fn no_invalid_document_is_stored_after_its_rule_is_changed() {
     app.create_collection("checked").run().expect("made");
     let (barrier, is_over) = (Barrier::new(WRITERS + 1), AtomicBool::new(false));
     let invalid = thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_over);
         for writer in 0..WRITERS {
             let checked = app.collection::<Document>("checked");
             let (barrier, is_over) = (&barrier, &is_over);

@@ -5,6 +5,7 @@ use std::thread;
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc};
 use cairndb::{Client, Collection, Database, Error, Hint, IndexModel};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::scratch::Scratch;
 
 use crate::{Fixture, all, refused};
@@ -512,6 +513,7 @@ fn a_reader_sees_the_old_definition_or_the_new_one() {
         .expect("made");
     let is_over = AtomicBool::new(false);
     let seen: Vec<Vec<usize>> = thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_over);
         let readers: Vec<_> = (0..4)
             .map(|reader| {
                 let (app, is_over) = (&app, &is_over);

@@ -16,6 +16,7 @@ use cairndb::{
 use cairndb_tests::choices::{Choices, mix};
 use cairndb_tests::journal::Record;
 use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
+use cairndb_tests::race::SetWhenDropped;
 use cairndb_tests::workload;
 
 use crate::Outcome;
@@ -186,6 +187,7 @@ impl Task {
         }
         let are_done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _ended = SetWhenDropped(&are_done);
             let reader = shown.map(|shown| scope.spawn(|| shown.follow(journal, &are_done)));
             let threads: Vec<_> =
                 writers.into_iter().map(|writer| scope.spawn(move || writer.run())).collect();

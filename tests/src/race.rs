@@ -1,6 +1,7 @@
 //! Threads that start together, threads that share out work, and waiting for the engine's own threads.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,16 @@ pub fn race<N: Send, R: Send>(racers: impl IntoIterator<Item = N>, work: impl Fn
         let threads: Vec<_> = racers.into_iter().map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread fails")).collect()
     })
+}
+
+/// A flag that is set when this is dropped: also by a panic, whose scope would otherwise wait without end for threads that go on until it is set.
+#[must_use]
+pub struct SetWhenDropped<'a>(pub &'a AtomicBool);
+
+impl Drop for SetWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// The number of threads that share out work: a suite may use the machine, and others run beside it.

@@ -11,7 +11,7 @@ use cairndb::bson::{Document, doc};
 use crate::fixture::content::{Content, of_archive};
 use crate::fixture::restoring::{path, restore, succeeds, target};
 use crate::fixture::rich::{fill, next_numbers, run};
-use crate::fixture::{Fixture, complains, read};
+use crate::fixture::{Fixture, SetWhenDropped, complains, read};
 
 /// The numbers of a store that was closed in order, and of what was restored from it, are the same; also after a second
 /// dump, and under other names.
@@ -157,6 +157,7 @@ fn a_dump_beside_a_writer_knows_every_number_that_it_has() {
     let over = std::sync::atomic::AtomicBool::new(false);
     let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&over);
         scope.spawn(|| write(&|command| run(&client, "shop", command), &is_over));
         for name in dumps {
             succeeds(&source.run("dump", &["--archive", name]).output().unwrap());
@@ -178,6 +179,7 @@ fn a_dump_beside_a_writer_knows_every_number_that_it_has() {
     run_remote(&shop, doc! { "delete": "b", "deletes": [{ "q": {}, "limit": 0 }] });
     over.store(false, std::sync::atomic::Ordering::Relaxed);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&over);
         scope.spawn(|| write(&|command| run_remote(&shop, command), &is_over));
         for name in dumps {
             succeeds(&source.run("dump", &["--archive", &format!("r{name}")]).output().unwrap());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection, IndexModel};
 
-use crate::fixture::{Fixture, cairn, complains, every_type, read};
+use crate::fixture::{Fixture, SetWhenDropped, cairn, complains, every_type, read};
 
 /// Their text does not compress, so the largest table is theirs and not the index's.
 fn documents() -> Vec<Document> {
@@ -247,6 +247,7 @@ fn a_folder_is_verified_beside_a_process_that_writes_to_it() {
     std::fs::write(&input, lines.join("\n")).expect("it works");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&is_over);
         let writer = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 let mut import = cairn();

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cairndb::Contract;
 use cairndb::bson::{Document, doc};
 use cairndb_tests::choices::number_from_environment;
+use cairndb_tests::race::SetWhenDropped;
 
 use super::{Numbered, numbers};
 
@@ -80,6 +81,7 @@ fn missed(contract: Contract, acquirers: Acquirers, bound: Bound) -> Vec<i64> {
     numbered.unique(doc! { "k": 1 });
     let done = AtomicBool::new(false);
     let seen = std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&done);
         let consumer = scope.spawn(|| consume(&numbered, bound, &done));
         let numbered = &numbered;
         let writers: Vec<_> =

@@ -8,6 +8,7 @@ use cairndb::bson::oid::ObjectId;
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, doc};
 use cairndb::{IndexModel, VerifyReport};
+use cairndb_tests::race::SetWhenDropped;
 
 use super::{Files, bucket, content, count, download};
 
@@ -98,6 +99,7 @@ fn no_upload_loses_a_chunk_to_a_removal_that_races_it() {
     let files = Files::new();
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _ended = SetWhenDropped(&ended);
         let removals = scope.spawn(|| {
             let (mut passes, mut orphans) = (0, 0);
             while !ended.load(Ordering::Relaxed) {

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use cairndb_clients::cairn::{Cairn, uri};
 use cairndb_clients::proxy::{Cut, Proxy};
 use cairndb_tests::choices::{Choices, number_from_environment, seed};
-use cairndb_tests::race::race;
+use cairndb_tests::race::{SetWhenDropped, race};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::sync::Client;
 
@@ -196,11 +196,11 @@ fn readers_who_take_everything_leave_root_its_share() {
     println!("seed {seed}, {readers} readers for {duration:?}");
     let arguments = ["--max-commands", "8", "--slow-threshold", "0"];
     let cairn = Cairn::start_for_readers(&["rita", "rob"], "pencil", &[&arguments[..], &memory()].concat());
+    // Hundreds of drivers in one process keep the machine so busy that each hears from the server seldom.
+    let patient = "&connectTimeoutMS=60000&serverSelectionTimeoutMS=60000";
     let uri_of = |name: &str| {
-        format!(
-            "{}&authSource=admin",
-            cairn.uri().replace("mongodb://", &format!("mongodb://{name}:pencil@"))
-        )
+        let uri = cairn.uri().replace("mongodb://", &format!("mongodb://{name}:pencil@"));
+        format!("{uri}&authSource=admin{patient}")
     };
     let root = Client::with_uri_str(uri_of("root")).unwrap();
     let shop = root.database("shop");
@@ -273,8 +273,9 @@ fn watched<A, B>(cairn: &Cairn, work: impl FnOnce() -> (A, B)) -> (A, B, u64) {
             }
             most
         });
+        let over = SetWhenDropped(&is_over);
         let (left, right) = work();
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         (left, right, watch.join().expect("it only looks"))
     })
 }
