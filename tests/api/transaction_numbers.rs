@@ -8,7 +8,7 @@ use cairndb::{
     AutoIncrement, Client, ClientSession, Collection, Contract, ErrorKind, TRANSIENT_TRANSACTION_ERROR,
     ValueVerdict,
 };
-use cairndb_tests::race::{SetWhenDropped, race};
+use cairndb_tests::race::race;
 use cairndb_tests::scratch::Scratch;
 
 use crate::transactions::assert_code;
@@ -129,7 +129,6 @@ fn a_plain_insert_waits_for_the_turn() {
             assert_eq!(insert(&books.invoices, Some(&mut session)), 2);
             let is_done = AtomicBool::new(false);
             let plain = std::thread::scope(|scope| {
-                let _ended = SetWhenDropped(&is_done);
                 let plain = scope.spawn(|| {
                     let number = insert(&books.invoices, None);
                     is_done.store(true, Ordering::SeqCst);

@@ -14,7 +14,7 @@ use cairndb::bson::{Document, RawDocument, doc};
 use cairndb::{Client, Collection, IndexModel};
 use formats::dump::stream::DocumentStream;
 
-use crate::fixture::{Fixture, SetWhenDropped, cairn, read, report};
+use crate::fixture::{Fixture, cairn, read, report};
 
 /// The documents of a batch, which one commit writes and another deletes.
 const BATCH: i64 = 100;
@@ -145,7 +145,6 @@ fn readers_beside_a_writer_see_one_moment() {
     let (is_over, started) = (AtomicBool::new(false), Instant::now());
     let mut rounds = 0;
     let written = std::thread::scope(|scope| {
-        let _ended = SetWhenDropped(&is_over);
         let writer = scope.spawn(|| write(&client, &is_over));
         // The writer ends, whatever a reader says.
         let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -18,8 +18,6 @@ pub(super) struct SoughtKey {
     values: Vec<Option<SoughtValue>>,
     /// The number of fields of the key that is being written that have the bytes.
     equal: usize,
-    /// Whether the values are others than those that were looked at last.
-    is_changed: bool,
     /// Whether the document has the key.
     is_found: bool,
     /// Whether the values are those of the key and in the sets. They do not change any more.
@@ -32,6 +30,8 @@ struct SoughtValue {
     place: Option<(usize, usize)>,
     /// In an index with a collation the key form.
     value: RawBson,
+    /// Whether it is in the set of its field, once that was asked for: a long value beside an array is in the key of each element.
+    is_in_set: Option<bool>,
 }
 
 /// A value, and where it lies in the document if that is known.
@@ -64,8 +64,8 @@ impl SoughtKey {
         // A long value beside an array is in the key of each element, and is copied once.
         let (place, value) = placed;
         if place.is_none() || last.as_ref().is_none_or(|last| last.place != place) {
-            *last = Some(SoughtValue { place, value: collation.key_form(value).into_owned() });
-            self.is_changed = true;
+            let value = collation.key_form(value).into_owned();
+            *last = Some(SoughtValue { place, value, is_in_set: None });
         }
     }
 
@@ -75,12 +75,10 @@ impl SoughtKey {
             return;
         }
         self.is_found = true;
-        if std::mem::take(&mut self.is_changed) {
-            let is_in = |(set, value): (&Intervals, &Option<SoughtValue>)| {
-                value.as_ref().is_some_and(|found| set.contains(found.value.as_raw_bson_ref()))
-            };
-            self.is_within |= self.sets.iter().zip(&self.values).all(is_in);
-        }
+        self.is_within |= self.sets.iter().zip(&mut self.values).all(|(set, value)| {
+            let Some(SoughtValue { value, is_in_set, .. }) = value else { return false };
+            *is_in_set.get_or_insert_with(|| set.contains(value.as_raw_bson_ref()))
+        });
     }
 
     /// Whether the document has the key with values in the sets. `None` if it has no such key.

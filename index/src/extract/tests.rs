@@ -575,3 +575,19 @@ proptest! {
         }
     }
 }
+
+/// A long value beside an array is in the key of each element, and is compared with its set once.
+#[test]
+fn a_long_value_beside_an_array_is_compared_once() {
+    let spec = spec(&doc! { "a": 1, "t": 1 }, Sparseness::NotSparse).with_long_keys(LongKeys::Shortened);
+    let long = text_of(4 << 20, 'a');
+    let document = raw(&doc! { "a": &long, "t": vec![Bson::Null; 100_000] });
+    let keys = extracted(&spec, &doc! { "a": &long, "t": Bson::Null }).unwrap();
+    let (key, _) = keys.iter().next().unwrap();
+    let other = Interval::point(RawBson::String(text_of(4 << 20, 'b')));
+    let started = std::time::Instant::now();
+    let sets = [Intervals::from_any([other]), Intervals::all()];
+    assert_eq!(has_values_within(&spec, &document, key, &sets).unwrap(), Some(false));
+    // A comparison for each element would be 400 GB.
+    assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
+}

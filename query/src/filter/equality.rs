@@ -24,11 +24,20 @@ impl Filter {
         comparison.is_equality_of_bytes().then(|| (path, comparison.operand().as_raw_bson_ref()))
     }
 
-    /// The only path that the filter has conditions on. Returns `None` if there are several, or conditions that are not on a path.
+    /// The only path that the filter has conditions on. Returns `None` if there are several, or conditions that are not on a path, as those
+    /// of an `$elemMatch` on fields of its elements.
     pub(crate) fn only_path(&self) -> Option<&FieldPath> {
         let parts = if let Node::All(parts) = &self.root { parts } else { std::slice::from_ref(&self.root) };
-        let mut paths =
-            parts.iter().map(|part| if let Node::Field(path, _) = part { Some(path) } else { None });
+        let mut paths = parts.iter().map(|part| match part {
+            Node::Field(path, test) if !matches!(test, Test::AnyObject(_)) => Some(path),
+            Node::Field(..)
+            | Node::All(_)
+            | Node::Any(_)
+            | Node::Not(_)
+            | Node::Expression(_)
+            | Node::Implied(_)
+            | Node::Schema(_) => None,
+        });
         let first = paths.next()??;
         paths.all(|path| path == Some(first)).then_some(first)
     }

@@ -1,5 +1,5 @@
-//! The plan for a filter that is about one field: a frequent search, often of few documents, whose plan would need longer to make than the
-//! documents to read.
+//! The plan for a filter that is about one field: a frequent search, often of few documents. To compare all plans would need longer than to
+//! read them.
 //!
 //! It is made where the rules of the module would find no other: one index begins with the field, and no other one leaves
 //! out documents, which would make it a rival.
@@ -52,8 +52,8 @@ pub(super) fn by_equality<'a>(request: &Request<'a>) -> Option<Equality<'a>> {
 }
 
 /// The index whose scan need not be compared with others, if it reads less than all entries or gives the wanted order: filter and sort are
-/// about one path, which is not the `_id`, and one index begins with it. Any other one has a value of it in each entry, and would be read
-/// as a whole, and then sorted.
+/// about one path, which is not the `_id`, and one index begins with it. Any other one would be read as a whole, because bounds on the
+/// path do not shorten its scan, and would not give the order.
 pub(super) fn of_one_path<'a>(request: &Request<'a>) -> Option<(usize, &'a IndexView<'a>)> {
     let Request { hint: None, one_of_each: None, .. } = request else { return None };
     let path = request.filter?.only_path()?;

@@ -223,6 +223,8 @@ fn the_plan_for_one_path_is_that_of_the_rules() {
         doc! { "a": 2 },
         doc! { "a": null },
         doc! { "b": { "$gt": 3 } },
+        doc! { "a": { "$elemMatch": { "x": 5 }, "$type": "object" } },
+        doc! { "a": { "$elemMatch": { "$gt": 2 } } },
     ];
     let sorts = [
         doc! {},
@@ -238,6 +240,7 @@ fn the_plan_for_one_path_is_that_of_the_rules() {
         vec![doc! { "b": 1, "a": 1 }, doc! { "a": 1, "b": 1 }],
         vec![doc! { "a": 1, "c": 1 }, doc! { "c": 1, "a": 1 }, doc! { "b": 1 }],
         vec![doc! { "a": 1 }, doc! { "a": 1, "b": 1 }],
+        vec![doc! { "a": 1 }, doc! { "a.x": 1 }],
     ];
     let (a, b) = (FieldPath::parse("a").unwrap(), FieldPath::parse("b").unwrap());
     let both = [a.clone(), b];

@@ -27,7 +27,8 @@ pub(super) enum Order {
     Fields { fields: Vec<Field>, index: FieldsIndex },
 }
 
-/// An index on the fields of a sort, for documents with several arrays. It is made for the first of them: most sorts meet none.
+/// An index on the fields of a sort, for documents whose key cannot be written directly. It is made for the first of them: most sorts
+/// meet none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FieldsIndex(OnceLock<IndexSpec>);
 

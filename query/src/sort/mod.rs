@@ -131,7 +131,7 @@ impl Sort {
 
     /// The same order, with texts by a collation.
     pub fn with_collation(mut self, collation: &Collation) -> Self {
-        // Both ways to a key: the direct one, and that of documents with several arrays.
+        // Both ways to a key: the direct one, and that of an index.
         if let Order::Fields { fields, index } = &mut self.order
             && !collation.is_simple()
         {
@@ -154,7 +154,6 @@ impl Sort {
     ///
     /// Asking for it all the same would reject documents whose later fields lie in different arrays, but only where a
     /// plan sorts; where the documents come in order they would be found.
-    ///
     pub fn up_to(mut self, unique: &str) -> Self {
         if let Order::Fields { fields, index } = &mut self.order
             && let Some(place) = fields.iter().position(|field| field.path().as_str() == unique)
