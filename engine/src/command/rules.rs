@@ -5,7 +5,7 @@ use crate::outcomes::row::Kind;
 /// The rules of a command of [`Database::run_command`](crate::Database::run_command), which [`command_rules`](crate::command_rules)
 /// returns.
 ///
-/// A server decides by them which users may run it, and a driver's messages are checked by them.
+/// A server decides by them which users may run it, and whether it may be in a transaction or be sent again.
 ///
 /// ```
 /// let insert = cairndb::command_rules("insert").expect("a command");

@@ -114,7 +114,8 @@ fn planned(asked: Asked<'_>, view: &ReadView) -> Result<Vec<Plan>> {
     access::plans(asked, view.indexes(), has_shortened_ids, fault)
 }
 
-/// The positions of plans that the rules do not decide between, and the choice among them. Returns `None` if there are no two.
+/// The positions of plans that the rules do not decide between, and the choice among them. Returns `None` if there are no two, or
+/// nothing to count their keys in.
 fn rivals(plans: &[Plan], asked: Asked<'_>, view: &ReadView) -> Result<Option<Rivals>> {
     let at: Vec<usize> = (0..).zip(plans).filter(|(_, plan)| plan.is_rival).map(|(at, _)| at).collect();
     let Some(snapshot) = view.snapshot().filter(|_| at.len() > 1) else { return Ok(None) };
