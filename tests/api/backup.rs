@@ -126,14 +126,13 @@ fn a_copy_beside_an_index_build_verifies() {
         Fixture::with((0..20_000).map(|number| doc! { "_id": number, "a": number % 997, "b": number }));
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let _ended = SetWhenDropped(&done);
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&done);
             for round in 0..6 {
                 let keys = doc! { "a": 1, format!("b{round}"): 1, "b": -1 };
                 let model = cairndb::IndexModel::builder().keys(keys).build();
                 fixture.things.create_index(model).run().expect("an index");
             }
-            done.store(true, std::sync::atomic::Ordering::Release);
         });
         let mut copies = 0;
         while copies == 0 || !done.load(std::sync::atomic::Ordering::Acquire) {

@@ -118,8 +118,8 @@ fn a_search_reads_one_moment() {
     starts.insert_one(doc! { "_id": 1, "a": 0 }).run().expect("inserted");
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&is_done);
             for round in 1..400 {
                 // In this order: the way from the root to the last link is whole at each moment.
                 links.insert_one(doc! { "_id": round, "at": round, "next": 0 }).run().expect("inserted");
@@ -128,7 +128,6 @@ fn a_search_reads_one_moment() {
                     .run()
                     .expect("updated");
             }
-            is_done.store(true, Ordering::Release);
         });
         let mut last = 0;
         while !is_done.load(Ordering::Acquire) {
@@ -188,12 +187,11 @@ fn stages_in_a_facet_read_the_same_moment_as_its_input() {
     } };
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&is_done);
             for _ in 0..500 {
                 pairs.update_one(doc! { "_id": 0 }, doc! { "$inc": { "n": 1 } }).run().expect("updated");
             }
-            is_done.store(true, Ordering::Release);
         });
         while !is_done.load(Ordering::Acquire) {
             let mut cursor = pairs.aggregate([facet.clone()]).run().expect("a pipeline");

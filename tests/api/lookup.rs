@@ -192,14 +192,13 @@ fn a_collection_that_is_replaced_meanwhile_is_read_as_the_old_or_the_new_one() {
     let database = database(&client, &[doc! { "a": 1 }], &same);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&is_done);
             for _ in 0..60 {
                 let next = database.collection::<Document>("next");
                 next.insert_many((0..20).map(|_| doc! { "b": 1 })).run().expect("documents");
                 next.rename("foreign").drop_target(true).run().expect("a rename");
             }
-            is_done.store(true, Ordering::Relaxed);
         });
         let local = database.collection::<Document>("local");
         while !is_done.load(Ordering::Relaxed) {

@@ -274,15 +274,14 @@ fn writers_beside_it_change_nothing() {
     } };
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&is_done);
             for round in 0..300 {
                 foreign
                     .update_one(doc! { "_id": 0 }, doc! { "$set": { "b": round % 2 } })
                     .run()
                     .expect("moved");
             }
-            is_done.store(true, Ordering::Release);
         });
         while !is_done.load(Ordering::Acquire) {
             assert_eq!(found(&local, &stage).concat(), [0]);

@@ -403,13 +403,12 @@ fn a_command_gives_an_empty_first_batch() {
 fn replace_beside(shop: &Database, rounds: i64, meddle: impl Fn() + Sync, check: impl Fn(&[i64])) {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ended = SetWhenDropped(&is_done);
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&is_done);
             for generation in 1..=rounds {
                 let stages = vec![doc! { "$set": { "generation": generation } }, doc! { "$out": "target" }];
                 run(shop, stages).expect("written");
             }
-            is_done.store(true, Ordering::Release);
         });
         scope.spawn(|| {
             while !is_done.load(Ordering::Acquire) {

@@ -110,16 +110,15 @@ fn both_parts_are_of_one_moment() {
     let b = client.database("app").collection::<Document>("b");
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ended = SetWhenDropped(&done);
         // Each number is moved by an insert and then a delete: at every moment there are 100 of them, or one twice.
         scope.spawn(|| {
+            let _ended = SetWhenDropped(&done);
             for number in (0..50).cycle().take(400) {
                 b.insert_one(doc! { "_id": number, "n": number }).run().expect("inserted");
                 a.delete_one(doc! { "_id": number }).run().expect("deleted");
                 a.insert_one(doc! { "_id": number, "n": number }).run().expect("inserted");
                 b.delete_one(doc! { "_id": number }).run().expect("deleted");
             }
-            done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
             let mut found = ids(&a, vec![doc! { "$unionWith": "b" }]);

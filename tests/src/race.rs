@@ -26,7 +26,8 @@ pub fn race<N: Send, R: Send>(racers: impl IntoIterator<Item = N>, work: impl Fn
     })
 }
 
-/// A flag that is set when this is dropped: also by a panic, whose scope would otherwise wait without end for threads that go on until it is set.
+/// A flag that is set when this is dropped: also by a panic, whose scope would otherwise wait without end for threads that go on
+/// until it is set.
 #[must_use]
 pub struct SetWhenDropped<'a>(pub &'a AtomicBool);
 

@@ -203,6 +203,11 @@ fn commands_that_pages_name_exist() {
 }
 
 #[test]
+fn tests_that_are_left_out_in_memory_exist() {
+    check("a test that is left out is not there", &targets::unknown_skips(&Tree::load()));
+}
+
+#[test]
 fn the_plot_of_the_first_page_is_that_of_its_table() {
     check("the plot is out of date", &plot::stale(&Tree::load(), tree::root()));
 }

@@ -1,4 +1,4 @@
-//! Rules on the commands that pages name: each `make` target exists.
+//! Rules on what is named: each `make` target of a page exists, and each test that is left out in memory.
 
 use crate::tree::{File, Finding, Tree, has_extension};
 
@@ -34,6 +34,22 @@ fn unknown_of(page: &File, known: &[&str]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Tests that a run in memory leaves out by a name that no test has: the one that was meant would run, or nobody would miss it.
+pub(crate) fn unknown_skips(tree: &Tree) -> Vec<Finding> {
+    let lists = tree.files.iter().filter(|file| file.path == "tests/api/needs_folder.txt");
+    let skips =
+        lists.flat_map(|list| list.text.lines().enumerate().map(move |(line, name)| (list, line, name)));
+    let unknown = skips.filter(|(_, _, name)| !name.starts_with('#') && !has_test(tree, name));
+    unknown.map(|(list, line, name)| list.finding(line + 1, format!("there is no test {name}"))).collect()
+}
+
+fn has_test(tree: &Tree, name: &str) -> bool {
+    let Some((module, test)) = name.rsplit_once("::") else { return false };
+    let (file, begin) = (format!("tests/api/{}", module.replace("::", "/")), format!("fn {test}("));
+    let is_its = |path: &str| path.strip_prefix(&file).is_some_and(|rest| rest == ".rs" || rest == "/mod.rs");
+    tree.rust().any(|own| is_its(&own.path) && own.code.contains(&begin))
 }
 
 #[test]
