@@ -28,15 +28,9 @@ impl Filter {
     /// of an `$elemMatch` on fields of its elements.
     pub(crate) fn only_path(&self) -> Option<&FieldPath> {
         let parts = if let Node::All(parts) = &self.root { parts } else { std::slice::from_ref(&self.root) };
-        let mut paths = parts.iter().map(|part| match part {
-            Node::Field(path, test) if !matches!(test, Test::AnyObject(_)) => Some(path),
-            Node::Field(..)
-            | Node::All(_)
-            | Node::Any(_)
-            | Node::Not(_)
-            | Node::Expression(_)
-            | Node::Implied(_)
-            | Node::Schema(_) => None,
+        let mut paths = parts.iter().map(|part| {
+            let Node::Field(path, test) = part else { return None };
+            (!matches!(test, Test::AnyObject(_))).then_some(path)
         });
         let first = paths.next()??;
         paths.all(|path| path == Some(first)).then_some(first)
