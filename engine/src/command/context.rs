@@ -69,7 +69,7 @@ impl CommandContext<'_> {
             // A token that is known decides, whatever the number says.
             let found = token.map(|token| self.shared.tokens.look_up(&database, &token)).transpose()?;
             if found.is_none_or(|(row, _)| row.is_none()) {
-                retryable.begin(&database, name, rules.repeated())?;
+                retryable.begin(&database, name, rules.repeated)?;
             }
             drop(database);
             run()

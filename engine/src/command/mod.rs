@@ -208,15 +208,15 @@ impl Command {
     }
 
     const fn in_transactions(self) -> Self {
-        Self { rules: self.rules.in_transactions(), ..self }
+        Self { rules: CommandRules { can_be_statement: true, ..self.rules }, ..self }
     }
 
     const fn stable(self) -> Self {
-        Self { rules: self.rules.stable(), ..self }
+        Self { rules: CommandRules { is_stable: true, ..self.rules }, ..self }
     }
 
-    const fn retryable(self, kinds: &'static [Kind]) -> Self {
-        Self { rules: self.rules.retryable(kinds), ..self }
+    const fn retryable(self, repeated: &'static [Kind]) -> Self {
+        Self { rules: CommandRules { repeated, ..self.rules }, ..self }
     }
 }
 

@@ -13,29 +13,17 @@ use crate::outcomes::row::Kind;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandRules {
-    writes: bool,
-    can_be_statement: bool,
-    is_stable: bool,
+    pub(super) writes: bool,
+    pub(super) can_be_statement: bool,
+    pub(super) is_stable: bool,
     /// The kinds of rows that it leaves, by which it is recognized when it comes again.
-    repeated: &'static [Kind],
+    pub(super) repeated: &'static [Kind],
 }
 
 impl CommandRules {
     pub(super) const READS: Self =
         Self { writes: false, can_be_statement: false, is_stable: false, repeated: &[] };
     pub(super) const WRITES: Self = Self { writes: true, ..Self::READS };
-
-    pub(super) const fn in_transactions(self) -> Self {
-        Self { can_be_statement: true, ..self }
-    }
-
-    pub(super) const fn stable(self) -> Self {
-        Self { is_stable: true, ..self }
-    }
-
-    pub(super) const fn retryable(self, repeated: &'static [Kind]) -> Self {
-        Self { repeated, ..self }
-    }
 
     /// Whether it may change what is stored. An `aggregate` does by its stages `$out` and `$merge` alone, and counts as one that reads.
     pub fn writes(self) -> bool {
@@ -55,9 +43,5 @@ impl CommandRules {
     /// Whether it belongs to MongoDB's stable API, version 1.
     pub fn is_stable(self) -> bool {
         self.is_stable
-    }
-
-    pub(super) fn repeated(self) -> &'static [Kind] {
-        self.repeated
     }
 }

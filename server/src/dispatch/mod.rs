@@ -284,19 +284,17 @@ async fn execute(call: Call, run: Run) -> Result<Reply, Failure> {
 }
 
 fn entry(name: &str) -> Entry {
-    let of_engine = cairndb::command_rules(name);
-    let forwarded = || {
+    COMMANDS.get(name).copied().unwrap_or_else(|| {
         // The engine rejects a name that is not a command, and every user may see that.
-        let changes = of_engine.is_some_and(CommandRules::writes);
+        let changes = cairndb::command_rules(name).is_some_and(CommandRules::writes);
         if changes { write(engine::forward) } else { read(engine::forward) }
-    };
-    let entry = COMMANDS.get(name).copied().unwrap_or_else(forwarded);
-    Entry { is_stable: entry.is_stable || of_engine.is_some_and(CommandRules::is_stable), ..entry }
+    })
 }
 
 /// Whether a command belongs to MongoDB's stable API.
 fn is_stable(name: &str) -> bool {
-    entry(name).is_stable
+    let is_stable_here = COMMANDS.get(name).is_some_and(|own| own.is_stable);
+    is_stable_here || cairndb::command_rules(name).is_some_and(CommandRules::is_stable)
 }
 
 /// The users that may run the command. An `explain` also needs what the explained command needs.
