@@ -455,7 +455,7 @@ mod tests {
     /// Others wait for the turn of a sequence, so a transaction that keeps one may last less long than one that does not.
     #[test]
     fn a_turn_is_kept_for_a_shorter_time() {
-        let limits = Limits { turn_lifetime: Duration::from_millis(300), ..Limits::default() };
+        let limits = Limits { turn_lifetime: Duration::from_secs(2), ..Limits::default() };
         let folder = tempfile::tempdir().expect("a folder");
         let options = fixture::options(folder.path().join("db"), OpenMode::CreateIfMissing);
         let shared = Shared::open(options, Layout::MachineProcess, None, RecorderOptions::OFF, limits);

@@ -15,8 +15,8 @@ use bson::DateTime;
 use crate::folder::{failed, sync_folder, sync_parent};
 use crate::format::{BACKUPS_FILE, BACKUPS_PREFIX, MARKER_FILE, StoreId, TABLES_FILE, TABLES_PREFIX};
 use crate::partial_copy::{Content, EarlierTables};
-use crate::private;
 use crate::removable::{Found, Removable};
+use crate::{fork, private};
 
 /// The number of bytes of the file that marks the folder that are read.
 const TEXT_BYTES_MAX: u64 = 64;
@@ -32,7 +32,8 @@ const NAME_BYTES: usize = "2026-11-25T13-22-48Z".len();
 pub struct Generations {
     path: PathBuf,
     store: StoreId,
-    _lock: File,
+    /// The file of the mark, which is locked.
+    lock: File,
 }
 
 /// The result for the generations that are older than those that stay, the oldest first.
@@ -60,13 +61,13 @@ impl Generations {
         }
         let opened =
             private::file_options().read(true).write(true).create(true).truncate(false).open(&marker);
-        let mut file = opened.map_err(failed("open the file", &marker))?;
+        let file = opened.map_err(failed("open the file", &marker))?;
         // The system gives the lock back when the process ends, however it ends.
         file.try_lock().map_err(|_| {
             Error::invalid_argument(format!("another backup to the folder {} is running", path.display()))
         })?;
-        check_text(&mut file, path, store)?;
-        let generations = Self { path: path.to_owned(), store, _lock: file };
+        let mut generations = Self { path: path.to_owned(), store, lock: file };
+        check_text(&mut generations.lock, path, store)?;
         generations.clear()?;
         Ok(generations)
     }
@@ -192,6 +193,20 @@ impl Generations {
         // One line that is not a table makes the whole list unusable.
         let tables = tables.collect::<Option<_>>()?;
         Some(EarlierTables { folder: self.path.join(name), tables })
+    }
+}
+
+impl Drop for Generations {
+    /// Unlocks the file before it is closed. Closing is not enough: a child process that another thread starts has a copy of
+    /// the open file until it runs its own program, and the copy would keep the lock.
+    fn drop(&mut self) {
+        // A forked child shares the lock with its parent.
+        if fork::is_child() {
+            return;
+        }
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "the lock of a folder of backups could not be released before its file is closed");
+        }
     }
 }
 

@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn writes_outlast_a_stop() {
-        let slow = Slow::new(2, 1 << 20);
+        // A memtable is flushed for a quarter of a second, in which a busy machine fills the next one, too.
+        let slow = Slow::new(2, 256 << 10);
         assert_eq!(slow.stalls.waits.times(), Times::default());
         for _ in 0..50 {
             slow.write(10_000).expect("there is room in the end");
@@ -270,7 +271,7 @@ mod tests {
         *slow.stalls.given_up.lock() = Some(arrived + Duration::from_secs(60));
         let refused = (0..100).find_map(|_| slow.write(10_000).err()).expect("there is no room");
         assert!(refused.is_stall);
-        assert!(arrived.elapsed() < Duration::from_secs(5), "{:?}", arrived.elapsed());
+        assert!(arrived.elapsed() < Duration::from_secs(30), "{:?}", arrived.elapsed());
     }
 
     #[test]

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Collection, FullDocumentType, OperationType, WriteConcern};
 use cairndb_tests::choices::{Choices, number_from_environment, part, seed};
-use cairndb_tests::race::race;
+use cairndb_tests::race::{race, wait_until};
 use cairndb_tests::scratch::{Scratch, small};
 
 use crate::Fixture;
@@ -223,12 +222,7 @@ fn the_log_keeps_to_its_bytes_under_load_and_a_reader_that_stopped_is_lost() {
             orders.insert_one(doc! { "_id": writer * 10_000 + n, "text": &text }).run().expect("stored");
         }
     });
-    let started = Instant::now();
-    let log = || client.metrics().expect("open").change_log.bytes;
-    while log() > BYTES {
-        assert!(started.elapsed() < Duration::from_secs(20), "{} bytes", log());
-        thread::yield_now();
-    }
+    wait_until(|| client.metrics().expect("open").change_log.bytes <= BYTES);
     let lost = stopped.find_map(Result::err).expect("it is lost");
     assert_eq!(lost.code(), Some(286), "{lost}");
     assert!(stopped.next().is_none() && client.verify().expect("verified").is_clean());

@@ -1,7 +1,8 @@
 //! The disk quota: the folder never passes it, nothing waits for ever, reads and deletes go on, and room comes back.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
@@ -12,7 +13,7 @@ use cairndb::{
     StoreState,
 };
 use cairndb_tests::choices::{self, Choices};
-use cairndb_tests::race::wait_until;
+use cairndb_tests::race::{pause, wait_until};
 use cairndb_tests::scratch::Scratch;
 
 const QUOTA: u64 = 32 << 20;
@@ -20,6 +21,8 @@ const QUOTA: u64 = 32 << 20;
 const MEMTABLE: u64 = QUOTA / 384;
 /// No call may last longer. A write waits for room for up to ten seconds.
 const CALL_MAX: Duration = Duration::from_secs(40);
+/// The number of times that the files of a folder are summed up while some of them go.
+const SUMS_MAX: u32 = 100;
 
 fn limited() -> ClientBuilder {
     Client::builder().memory_budget(16 << 20).compression(Compression::None).disk_quota(QUOTA)
@@ -36,28 +39,54 @@ fn once_there_is_room<R>(mut write: impl FnMut() -> cairndb::Result<R>) -> R {
     let began = Instant::now();
     loop {
         match write() {
-            Err(error) if error.is_no_space() && began.elapsed() < CALL_MAX => {}
+            Err(error) if error.is_no_space() && began.elapsed() < CALL_MAX => pause(),
             done => return done.expect("there is room again"),
         }
     }
 }
 
-/// The bytes of a folder's files on the disk. Files come and go meanwhile.
+/// Whether a write is rejected sooner than after the ten seconds for which it waits for room. Some are tried, because a busy machine
+/// may hold one up.
+fn is_rejected_at_once<R>(mut write: impl FnMut() -> cairndb::Result<R>) -> bool {
+    (0..5).any(|_| {
+        let began = Instant::now();
+        assert!(write().is_err_and(|error| error.is_no_space()));
+        began.elapsed() < Duration::from_secs(9)
+    })
+}
+
+/// The bytes of a folder's files on the disk. Files come and go meanwhile: they are summed up again if a file has come or gone while that
+/// was done, because those that are counted then may never have been there together.
 fn folder_bytes(folder: &Path) -> u64 {
-    let mut bytes = 0;
+    let mut found = BTreeMap::new();
+    for _ in 0..SUMS_MAX {
+        let mut again = BTreeMap::new();
+        add_files(folder, &mut again);
+        let is_still = found.keys().eq(again.keys());
+        found = again;
+        if is_still {
+            break;
+        }
+    }
+    found.values().sum()
+}
+
+/// Adds a folder's files, and those of its folders, with their bytes on the disk.
+fn add_files(folder: &Path, found: &mut BTreeMap<PathBuf, u64>) {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => panic!("{}: {error}", folder.display()),
     };
     for entry in entries.map(|entry| entry.expect("listed")) {
         match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => bytes += folder_bytes(&entry.path()),
-            Ok(metadata) => bytes += used(&metadata),
+            Ok(metadata) if metadata.is_dir() => add_files(&entry.path(), found),
+            Ok(metadata) => {
+                found.insert(entry.path(), used(&metadata));
+            }
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::NotFound),
         }
     }
-    bytes
 }
 
 #[cfg(unix)]
@@ -168,7 +197,7 @@ fn deletes_with_tokens_pass_in_a_full_folder_and_a_refused_insert_spends_none() 
         let many = things.delete_many(many).exactly_once("many").run().unwrap();
         assert_eq!((many.deleted_count.cast_signed(), many.was_replayed), (filled / 2 - 2, attempt > 0));
     }
-    assert!(!insert().unwrap().was_replayed);
+    assert!(!once_there_is_room(insert).was_replayed);
     assert!(insert().unwrap().was_replayed);
     assert!(client.verify().unwrap().is_clean());
 }
@@ -207,7 +236,8 @@ fn a_folder_is_emptied_one_document_at_a_time() {
     }
     let bytes = folder_bytes(&scratch.path());
     assert!(bytes <= QUOTA, "{bytes}");
-    things.insert_many(documents(0)).run().unwrap();
+    // With `_id`s of their own: some of those that are rejected may have been stored.
+    once_there_is_room(|| things.insert_many((0..1000).map(|n| doc! { "n": n })).run());
     assert!(client.verify().unwrap().findings.is_empty());
 }
 
@@ -279,7 +309,7 @@ fn drops_make_room_when_nothing_else_is_possible() {
     assert!(others.insert_one(of(4 << 20)).run().unwrap_err().is_no_space());
     things(&client).drop().run().unwrap();
     for _ in 0..24 {
-        others.insert_one(of(256 << 10)).run().unwrap();
+        once_there_is_room(|| others.insert_one(of(256 << 10)).run());
     }
     assert!(client.verify().unwrap().findings.is_empty());
 }
@@ -290,11 +320,13 @@ fn what_is_larger_than_the_quota_is_refused_at_once_and_disturbs_nothing() {
     let client = scratch.open_with(limited());
     let things = things(&client);
     let content = content(&mut Choices::seeded(1), 12 << 20);
-    let began = Instant::now();
-    let both = [doc! { "content": content.clone() }, doc! { "content": content.clone() }];
-    assert!(things.insert_many(both).run().unwrap_err().is_no_space());
-    assert!(things.insert_one(doc! { "_id": 1 }).run().is_ok());
-    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    let is_at_once = is_rejected_at_once(|| {
+        let both = [doc! { "content": content.clone() }, doc! { "content": content.clone() }];
+        let rejected = things.insert_many(both).run();
+        things.insert_one(doc! {}).run().expect("it is not disturbed");
+        rejected
+    });
+    assert!(is_at_once);
     assert!(folder_bytes(&scratch.path()) <= QUOTA + MEMTABLE);
 }
 
@@ -367,7 +399,7 @@ fn a_folder_that_is_larger_already_opens_and_can_be_emptied() {
         let range = doc! { "_id": { "$gte": from, "$lt": from + 1000 } };
         assert_eq!(things.delete_many(range).run().unwrap().deleted_count, 1000);
     }
-    things.insert_one(doc! { "_id": -1 }).run().unwrap();
+    once_there_is_room(|| things.insert_one(doc! { "_id": -1 }).run());
     assert!(client.verify().unwrap().findings.is_empty());
 }
 
@@ -385,9 +417,7 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
         scope.spawn(|| load.watch(&scratch.path()));
         let _over = load.ends();
         things.delete_many(doc! {}).run().unwrap();
-        let began = Instant::now();
-        assert!(things.insert_one(large()).run().unwrap_err().is_no_space());
-        assert!(began.elapsed() < Duration::from_secs(9), "nothing makes room: {:?}", began.elapsed());
+        assert!(is_rejected_at_once(|| things.insert_one(large()).run()), "nothing makes room");
         assert_eq!(1 + cursor.count(), filled as usize);
         // On a busy machine RocksDB needs longer to compact than an insert waits.
         let until = Instant::now() + Duration::from_secs(60);
@@ -432,6 +462,9 @@ fn a_compaction_that_is_asked_for_keeps_to_the_quota() {
     assert!(client.verify().unwrap().findings.is_empty());
 }
 
+/// The number of writes that the quota rejects under load, at least: more than one for each writer.
+const REFUSED_MIN: u64 = 9;
+
 /// The work of writers and readers until the time is over, and its result.
 struct Load {
     end: Instant,
@@ -458,6 +491,13 @@ impl Load {
         }
     }
 
+    /// Whether the time is not over. It is longer on a machine that is so busy that the quota was hardly met in it.
+    fn goes_on(&self) -> bool {
+        let now = Instant::now();
+        let is_longer = self.refused.load(Ordering::Relaxed) < REFUSED_MIN;
+        now < self.end || is_longer && now < self.end + Duration::from_secs(60)
+    }
+
     fn watch(&self, folder: &Path) {
         while !self.is_over.load(Ordering::Relaxed) {
             self.most_bytes.fetch_max(folder_bytes(folder), Ordering::Relaxed);
@@ -480,7 +520,7 @@ impl Load {
 
     fn write(&self, things: &Collection<Document>, thread: u32, mut choices: Choices) {
         let (mut first, mut next) = (0_u32, 0_u32);
-        while Instant::now() < self.end {
+        while self.goes_on() {
             let bytes = *choices.pick(&[10, 300, 3000, 60_000]);
             let content = content(&mut choices, bytes);
             let document =
@@ -522,7 +562,7 @@ impl Load {
 
     /// Opens cursors, and keeps each while it counts a few times.
     fn read(&self, things: &Collection<Document>, mut choices: Choices) {
-        while Instant::now() < self.end {
+        while self.goes_on() {
             let counts = *choices.pick(&[0, 1, 20]);
             let mut cursor = things.find(doc! {}).batch_size(2).run().expect("it works");
             let first = cursor.next().transpose().expect("it works");
@@ -595,7 +635,7 @@ fn keeps_the_quota_under_load(readers: u32) {
          longest call {longest} ms; CAIRNDB_SEED={seed}"
     );
     assert!(most <= QUOTA + MEMTABLE, "{most}");
-    assert!(refused > 8, "{refused}");
+    assert!(refused >= REFUSED_MIN, "{refused}");
     assert!(readers > 0 || kept == 0, "a delete was refused though no cursor was open");
     assert!(Duration::from_millis(longest) < CALL_MAX, "{longest} ms");
     assert_eq!(things.count_documents(doc! {}).run().expect("it works"), inserted - deleted);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairndb::bson::doc;
 use cairndb::{Client, ClientBuilder, Durability, Error, ErrorKind, WriteConcern};
@@ -30,10 +30,17 @@ fn count(client: &Client) -> u64 {
 
 /// The folder as it would be if the process died with twenty buffered writes that were not synced.
 fn killed_with_unsynced_writes() -> Scratch {
+    killed_with_unsynced_writes_after(|_| ())
+}
+
+/// The same, if this was done after the first write, which was synced.
+fn killed_with_unsynced_writes_after(done: impl Fn(&Client)) -> Scratch {
+    let begin = Instant::now();
     loop {
         let scratch = Scratch::new();
         let client = scratch.open_with(unsynced());
         insert(&client, 0..1);
+        done(&client);
         client.sync().expect("synced");
         let synced = client.durable_seq();
         insert(&client, 1..21);
@@ -42,6 +49,7 @@ fn killed_with_unsynced_writes() -> Scratch {
         if client.durable_seq() == synced {
             return killed;
         }
+        assert!(begin.elapsed() < Duration::from_secs(60), "a sync always comes between");
     }
 }
 
@@ -207,13 +215,7 @@ fn writes_after_one_that_is_lost_are_set_aside() {
 /// A part that is set aside is cut off, and a folder that is rejected after all must be what it was.
 #[test]
 fn a_log_is_not_cut_where_a_table_is_refused() {
-    let scratch = Scratch::new();
-    let client = scratch.open_with(unsynced());
-    insert(&client, 0..1);
-    client.flush().expect("a table");
-    client.sync().expect("synced");
-    insert(&client, 1..21);
-    let killed = scratch.killed();
+    let killed = killed_with_unsynced_writes_after(|client| client.flush().expect("a table"));
     let log = newest_log(&killed.path());
     let offsets = records(&fs::read(killed.path().join(&log)).expect("the log"));
     let last = offsets[offsets.len() - 2];
@@ -338,14 +340,16 @@ fn reading_beside_a_writer_that_flushes_is_never_refused() {
     let client = scratch.open();
     insert(&client, 0..10);
     client.sync().expect("synced");
+    let begin = Instant::now();
+    drop(small().read_only(true).open(scratch.path()).expect("opened"));
+    // A reader that finds no moment between two flushes in ten seconds is rejected: a busy machine needs longer ones.
+    let pause = (4 * begin.elapsed()).max(Duration::from_millis(50));
     std::thread::scope(|scope| {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let writer = scope.spawn({
             let client = &client;
             move || {
                 let mut id = 10;
-                // A reader that finds no moment between two flushes in ten seconds is rejected.
-                let pause = std::time::Duration::from_millis(50);
                 while stopped.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                     insert(client, id..id + 200);
                     client.flush().expect("flushed");

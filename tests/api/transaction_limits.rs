@@ -15,7 +15,7 @@ fn a_transaction_has_a_time() {
         let opened = Client::builder().transaction_lifetime(refused).open(&path);
         assert!(matches!(opened.expect_err("no such time").kind(), ErrorKind::InvalidArgument { .. }));
     }
-    let client = Client::builder().transaction_lifetime(Duration::from_secs(1)).open(&path).expect("made");
+    let client = Client::builder().transaction_lifetime(Duration::from_secs(3)).open(&path).expect("made");
     let things = client.database("app").collection::<Document>("things");
     things.insert_one(doc! { "_id": 1 }).run().expect("stored");
     let begin = || {

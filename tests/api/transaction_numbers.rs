@@ -223,7 +223,7 @@ fn a_session_that_is_dropped_gives_the_turn_back() {
 #[test]
 fn a_transaction_that_is_over_gives_the_turn_back() {
     let scratch = Scratch::new();
-    let client = Client::builder().transaction_lifetime(Duration::from_secs(1)).open(scratch.path());
+    let client = Client::builder().transaction_lifetime(Duration::from_secs(3)).open(scratch.path());
     let books = Books::of(client.expect("made"), scratch);
     books.number("invoices", Contract::Gapless);
     let mut session = books.begin();

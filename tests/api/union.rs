@@ -132,7 +132,7 @@ fn both_parts_are_of_one_moment() {
 #[test]
 fn a_union_ends_at_its_time_limit() {
     let client = small().in_memory(true).open("").expect("made");
-    let a = two(&client, [("a", 0..1), ("b", 0..2000)]);
+    let a = two(&client, [("a", 0..1), ("b", 0..20_000)]);
     let stages = (0..200).map(|_| doc! { "$unionWith": { "coll": "b", "pipeline": [{ "$sort": { "n": -1 } }, { "$match": { "n": -1 } }] } });
     let limited = a.aggregate(stages).max_time(std::time::Duration::from_millis(20)).run();
     let error = limited.and_then(Iterator::collect::<Result<Vec<_>, _>>).expect_err("it takes longer");

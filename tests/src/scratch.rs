@@ -1,5 +1,6 @@
 //! Folders to work in: in memory where the system has such a place, and gone when they are dropped.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -7,7 +8,7 @@ use cairndb::bson::Document;
 use cairndb::{Client, ClientBuilder, Collection};
 use tempfile::TempDir;
 
-/// The number of times that a copy is tried from which files vanish.
+/// The number of times that a copy is tried while files come and go.
 const COPIES_MAX: usize = 100;
 /// The variable of the environment that has databases made in memory.
 const IN_MEMORY_VARIABLE: &str = "CAIRNDB_IN_MEMORY";
@@ -67,14 +68,17 @@ impl Scratch {
     pub fn killed(&self) -> Self {
         for _ in 0..COPIES_MAX {
             let copy = Self::new();
-            match copy_files(&self.path(), &copy.path()) {
-                Ok(()) => return copy,
-                // An open database removes files that it needs no more, also while no thread writes.
+            let copied = copy_files(&self.path(), &copy.path());
+            match copied.and_then(|()| Ok(names(&self.path())? == names(&copy.path())?)) {
+                Ok(true) => return copy,
+                // An open database makes files and removes those that it needs no more, also while no thread writes. One that
+                // is copied may name one that is not.
+                Ok(false) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => panic!("{}: {error}", self.path().display()),
             }
         }
-        panic!("files of {} vanish again and again", self.path().display())
+        panic!("files of {} come and go again and again", self.path().display())
     }
 
     /// Opens, or makes, the database.
@@ -115,6 +119,20 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The names of the files of a folder and of its folders.
+fn names(folder: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = PathBuf::from(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            found.extend(names(&entry.path())?.into_iter().map(|below| name.join(below)));
+        }
+        found.insert(name);
+    }
+    Ok(found)
 }
 
 /// Options with little memory, because tests run side by side.

@@ -1,7 +1,7 @@
 //! `--drop` and `--truncate` of an import and `--drop` of a restore: nothing of what is there goes before what replaces it is
 //! whole, whatever ends the command.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -324,11 +324,19 @@ fn a_signal_ends_the_wait_for_a_sign() {
     let id = rustix::process::Pid::from_child(&stopped.child);
     rustix::process::kill_process(id, rustix::process::Signal::STOP).expect("it runs");
     std::fs::write(fixture.path("b.ndjson"), lines(0..7)).expect("it works");
-    let waiting = Fed::start(&fixture, "import", &["shop.orders", "b.ndjson", "--drop"]);
-    std::thread::park_timeout(Duration::from_millis(1_500));
+    let mut waiting = Fed::start(&fixture, "import", &["shop.orders", "b.ndjson", "--drop"]);
+    // Before it waits a signal ends something else, or the process by itself.
+    let mut said = BufReader::new(waiting.child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    while !line.contains("waiting up to") {
+        line.clear();
+        assert!(said.read_line(&mut line).expect("it is text") > 0, "it does not wait");
+    }
     let other = rustix::process::Pid::from_child(&waiting.child);
     rustix::process::kill_process(other, rustix::process::Signal::INT).expect("it waits");
-    complains(&waiting.ends(), 130, "interrupted");
+    let mut output = waiting.ends();
+    said.read_to_end(&mut output.stderr).expect("it is whole");
+    complains(&output, 130, "interrupted");
     rustix::process::kill_process(id, rustix::process::Signal::CONT).expect("it is there");
     complains(&stopped.ends(), 0, "2,000 inserted");
     assert_eq!(fixture.documents().len(), 2_000);

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, RawDocument, RawDocumentBuf, doc};
 use cairndb::{Client, ErrorKind};
@@ -105,16 +106,22 @@ fn a_second_signal_ends_the_server_whatever_runs() {
         .spawn()
         .expect("it starts");
     let address = address_of(&mut child);
-    let data = doc! { "failCommands": ["count"], "blockConnection": true, "blockTimeMS": 9_000 };
-    run(
-        &address,
-        &doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data, "$db": "admin" },
-    );
+    let data = doc! { "failCommands": ["count"], "blockConnection": true, "blockTimeMS": 60_000 };
+    let fail_point =
+        doc! { "configureFailPoint": "failCommand", "mode": "alwaysOn", "data": data, "$db": "admin" };
+    run(&address, &fail_point);
     let _waiting = send(&address, &doc! { "count": "a", "$db": "shop" });
+    // A server that has not read the command yet would end in order. The answer counts the commands that met the fail point.
+    let begin = Instant::now();
+    while run(&address, &fail_point).get_i64("count").expect("a count") == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the command does not begin");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
     let pid = rustix::process::Pid::from_child(&child);
     let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     signal();
-    // The command goes on for some seconds. What the server says is read, so that the second signal is one after the first.
+    // The server would end by itself after its grace of ten seconds. What it says is read, so that the second signal comes
+    // after the first.
     let mut log = BufReader::new(child.stderr.take().expect("piped"));
     let mut said = String::new();
     while !said.contains("stopping") {

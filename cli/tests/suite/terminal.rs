@@ -176,19 +176,17 @@ fn a_signal_at_the_prompt_ends_the_shell_only_if_it_is_told_to_end() {
     typist.ends(143);
 }
 
-/// A read of many seconds in the store itself: a join of a collection with itself, without an index.
+/// A read of many minutes in the store itself: a join of a collection with itself, without an index.
 #[test]
 fn a_signal_ends_a_read_in_the_store() {
     let documents: Vec<_> = (0..20_000).map(|id| doc! { "_id": id, "a": id }).collect();
     on_both(&documents, |fixture| {
         let mut typist = Typist::start(fixture, &["--quiet"]);
-        let join = "db.orders.aggregate([{$lookup: {from: 'orders', as: 'x', let: {a: '$a'}, pipeline: [{$match: {$expr: {$gt: [{$add: ['$a', '$$a']}, 1e9]}}}]}}, {$group: {_id: null, n: {$sum: 1}}}]).toArray()";
+        let join = "db.orders.aggregate([{$lookup: {from: 'orders', as: 'x', let: {a: '$a'}, pipeline: [{$match: {$expr: {$gt: [{$sum: {$range: [0, {$add: ['$a', '$$a', 1000]}]}}, 1e12]}}}]}}, {$group: {_id: null, n: {$sum: 1}}}]).toArray()";
         typist.enters(&format!("print('begun'); {join}"));
         typist.sees("\nbegun");
-        let begin = Instant::now();
         typist.signal("INT");
         typist.sees("interrupted");
-        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
         typist.enters("db.orders.countDocuments()");
         typist.sees("\n20000\r\n");
         typist.enters("exit(3)");

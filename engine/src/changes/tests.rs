@@ -197,7 +197,8 @@ fn shows_early(fault: PlantedFault) -> bool {
 #[test]
 fn nothing_is_shown_before_it_is_on_stable_storage() {
     assert!(!shows_early(PlantedFault::None));
-    assert!(shows_early(PlantedFault::EventsShownEarly));
+    // On a busy machine a sync comes between the event and the look.
+    assert!((0..10).any(|_| shows_early(PlantedFault::EventsShownEarly)));
 }
 
 fn count_up(things: &Collection<Document>) {

@@ -62,19 +62,27 @@ fn get_more(peer: &mut Peer, id: i64, time: i64) -> Document {
 fn waiting(fixture: &Fixture, time: i64) -> (i64, JoinHandle<(Document, Duration)>) {
     let mut peer = fixture.peer();
     let id = tail(&mut peer);
+    let mut other = fixture.peer();
+    let before = in_use(&mut other);
     let waits = thread::spawn(move || {
         let begin = Instant::now();
         (get_more(&mut peer, id, time), begin.elapsed())
     });
-    let mut other = fixture.peer();
     let begin = Instant::now();
-    // A command is listed before it takes its cursor, which on a busy machine may come some looks later.
-    let mut seen = 0;
-    while seen < 50 {
-        seen += u32::from(number_of(&mut other, id).is_some());
+    // A command is listed before it has its cursor, which on a busy machine may come much later.
+    while in_use(&mut other) <= before {
         assert!(begin.elapsed() < PATIENCE, "it does not begin");
+        thread::park_timeout(Duration::from_millis(1));
     }
     (id, waits)
+}
+
+/// The number of cursors that commands read, or wait with.
+fn in_use(peer: &mut Peer) -> i64 {
+    let status = peer.run(doc! { "serverStatus": 1, "$db": "admin" });
+    let cursors = status.get_document("metrics").and_then(|metrics| metrics.get_document("cursor"));
+    let open = cursors.and_then(|cursors| cursors.get_document("open"));
+    open.and_then(|open| open.get_i64("pinned")).expect("a number")
 }
 
 /// The number by which the `getMore` of a cursor can be killed, while it waits.

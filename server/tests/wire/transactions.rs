@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cairndb::Client;
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, doc};
+use cairndb::{Client, ClientBuilder};
 use cairndb_server::ServerBuilder;
 
 use crate::peer::{Peer, message};
@@ -17,15 +17,15 @@ pub(crate) fn session(number: u8) -> Document {
 
 /// A replica set with three accounts.
 fn fixture() -> Fixture {
-    prepared(|builder| builder)
+    prepared(Client::builder(), |builder| builder)
 }
 
-fn prepared(change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Fixture {
+fn prepared(opening: ClientBuilder, change: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Fixture {
     let prepare = |client: &Client| {
         let accounts = client.database("bank").collection::<Document>("accounts");
         accounts.insert_many((1..=3).map(|id| doc! { "_id": id, "has": 100 })).run().expect("stored");
     };
-    Fixture::over(prepare, |builder| change(builder.replica_set("rs")))
+    Fixture::of(opening, prepare, |builder| change(builder.replica_set("rs")))
 }
 
 /// A session with its transactions.
@@ -420,33 +420,39 @@ fn the_end_of_a_session_is_that_of_its_transaction() {
 #[test]
 fn a_session_runs_one_statement_at_a_time() {
     let fixture = fixture();
-    let mut peer = fixture.peer();
+    let (mut peer, mut looking) = (fixture.peer(), fixture.peer());
+    let begin = |number: i64, statement: Document| {
+        let address = fixture.address;
+        thread::spawn(move || {
+            let mut peer = Peer::connect(address);
+            Transaction { is_first: false, ..Transaction::new(&mut peer, 1, number) }.run(statement)
+        })
+    };
     let mut transaction = Transaction::new(&mut peer, 1, 1);
     done(&transaction.run(add(1, 1)));
-    // A statement that takes a while.
-    let slow = doc! {
-        "aggregate": "accounts",
-        "pipeline": [{ "$project": { "n": { "$reduce": {
-            "input": { "$range": [0, 100] }, "initialValue": 0, "in": { "$size": { "$range": [0, 100_000] } } } } } }],
-        "cursor": {},
-        "lsid": session(1), "txnNumber": 1_i64, "autocommit": false, "$db": "bank",
-    };
-    let address = fixture.address;
-    let running = thread::spawn(move || Peer::connect(address).run(slow));
-    let mut looking = fixture.peer();
+    let size = doc! { "$size": { "$range": [0, 100_000] } };
+    let slow = doc! { "$reduce": { "input": { "$range": [0, 100] }, "initialValue": 0, "in": size } };
+    let slow = doc! { "aggregate": "accounts", "pipeline": [{ "$project": { "n": slow } }], "cursor": {} };
+    let running = begin(1, slow);
     let start = Instant::now();
-    while status(&mut looking, "currentActive") == 0 {
-        assert!(start.elapsed() < PATIENCE && !running.is_finished(), "it did not begin");
+    while status(&mut looking, "currentActive") == 0 && !running.is_finished() {
+        assert!(start.elapsed() < PATIENCE, "it did not begin");
     }
-    // It waits no longer than it may, and one that may waits for its turn.
-    let mut short = add(1, 1);
-    short.insert("maxTimeMS", 20);
-    refused(&transaction.run(short), 50, &[]);
-    assert!(!running.is_finished(), "the first one has ended already");
+    // A statement waits for its turn,
     done(&transaction.run(add(1, 1)));
     done(&running.join().expect("it ends"));
     done(&transaction.commit());
-    assert_eq!(has(&mut peer, 1), 102);
+    // and no longer than it may.
+    let mut transaction = Transaction::new(&mut peer, 1, 2);
+    done(&transaction.run(add(1, 1)));
+    let running = begin(2, endless());
+    wait_until_active(&mut looking);
+    let mut short = add(1, 1);
+    short.insert("maxTimeMS", 20);
+    refused(&transaction.run(short), 50, &[]);
+    done(&looking.run(doc! { "killSessions": [session(1)], "$db": "admin" }));
+    refused(&running.join().expect("it ends"), 11_601, &[]);
+    assert_eq!(has(&mut looking, 1), 102);
 }
 
 #[test]
@@ -459,11 +465,9 @@ fn a_client_that_goes_away_ends_its_statement_and_the_transaction() {
     endless.extend(doc! { "lsid": session(1), "txnNumber": 1_i64, "autocommit": false, "$db": "bank" });
     let mut leaving = fixture.peer();
     assert!(leaving.send(&message(endless).bytes(1, 0)));
-    let start = Instant::now();
-    while status(&mut other, "currentActive") == 0 {
-        assert!(start.elapsed() < PATIENCE, "it did not begin");
-    }
+    wait_until_active(&mut other);
     drop(leaving);
+    let start = Instant::now();
     while status(&mut other, "currentOpen") > 0 {
         assert!(start.elapsed() < PATIENCE, "the transaction is still open");
     }
@@ -473,14 +477,8 @@ fn a_client_that_goes_away_ends_its_statement_and_the_transaction() {
 
 #[test]
 fn one_that_is_idle_is_shown_and_has_its_time() {
-    let prepare = |client: &Client| {
-        let accounts = client.database("bank").collection::<Document>("accounts");
-        accounts.insert_one(doc! { "_id": 1, "has": 100 }).run().expect("stored");
-    };
-    let fixture =
-        Fixture::of(Client::builder().transaction_lifetime(Duration::from_secs(1)), prepare, |builder| {
-            builder.replica_set("rs")
-        });
+    // Much longer than a busy machine needs to show it.
+    let fixture = prepared(Client::builder().transaction_lifetime(Duration::from_secs(5)), |builder| builder);
     let (mut peer, mut other) = (fixture.peer(), fixture.peer());
     let mut transaction = Transaction::new(&mut peer, 1, 1);
     done(&transaction.run(add(1, 1)));
@@ -541,7 +539,7 @@ fn a_write_with_a_number_has_one_document_each() {
 /// A fail point's labels are all; without them, an error gets those of its code.
 #[test]
 fn failures_have_labels_by_which_drivers_try_again() {
-    let fixture = prepared(ServerBuilder::test_commands);
+    let fixture = prepared(Client::builder(), ServerBuilder::test_commands);
     let mut peer = fixture.peer();
     let mut number = 0;
     let mut check = |name: &str, fault: Document, labels: &[&str]| {
@@ -639,7 +637,9 @@ fn clients_that_go_away_while_they_wait_hold_nothing_up() {
 #[test]
 fn only_so_many_transactions_are_open() {
     const OPEN_MAX: i64 = 10_000;
-    let fixture = fixture();
+    // The first ones are still open when a busy machine has started the last.
+    let lifetime = Duration::from_secs(3600);
+    let fixture = prepared(Client::builder().transaction_lifetime(lifetime), |builder| builder);
     let mut peer = fixture.peer();
     let id = |number: i64| {
         let bytes = [&[7; 8][..], &number.to_be_bytes()].concat();

@@ -16,6 +16,10 @@ use cairndb_tests::workload;
 
 /// No child needs so long to open a folder, busy machine or not.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(60);
+/// A child that needs longer until its folder is open is on a busy machine, where it lives longer too: once more for each such time.
+const OPEN_TIME_USUAL: Duration = Duration::from_millis(200);
+/// The number of times by which a child lives longer, at most.
+const LONGER_MAX: u32 = 9;
 /// Kills of one folder, before the next one begins.
 const KILLS_PER_FOLDER: u64 = 8;
 
@@ -76,6 +80,7 @@ fn kill_repeatedly<O: Audited>(seed: u64, kills: u64, flaw: &str) -> Result<O, S
 
 /// Starts a child and kills it; gives its journal, and whether it got as far as opening the folder.
 pub(crate) fn kill_one(arguments: &[&str], choices: &mut Choices) -> Result<(Vec<Record>, bool), String> {
+    let started = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_child"))
         .args(arguments)
         .stdin(Stdio::null())
@@ -86,8 +91,11 @@ pub(crate) fn kill_one(arguments: &[&str], choices: &mut Choices) -> Result<(Vec
     // Some die while they open the folder, which is to say while they recover from the death before.
     let early = choices.one_in(4);
     let delay = Duration::from_micros(choices.below(if early { 40_000 } else { 120_000 }));
-    if early || opened.recv_timeout(OPEN_TIME_MAX).is_ok() {
+    if early {
         wait(&opened, delay);
+    } else if opened.recv_timeout(OPEN_TIME_MAX).is_ok() {
+        let times = started.elapsed().as_millis() / OPEN_TIME_USUAL.as_millis();
+        wait(&opened, delay * (1 + u32::try_from(times).unwrap_or(LONGER_MAX).min(LONGER_MAX)));
     }
     let ended = child.try_wait().map_err(|error| error.to_string())?;
     child

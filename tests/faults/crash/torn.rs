@@ -160,8 +160,15 @@ fn synced_bytes(log: &[u8], durable: u64) -> u64 {
 
 /// The folder as a power failure would leave it now: of its log only what was synced.
 fn power_failure(scratch: &Scratch, client: &Client) -> Scratch {
-    let durable = client.durable_seq();
-    let left = scratch.killed();
+    let begin = Instant::now();
+    let (durable, left) = loop {
+        let (durable, left) = (client.durable_seq(), scratch.killed());
+        // A sync in the background may have come between: the files tell of it, and its writes would be cut off all the same.
+        if client.durable_seq() == durable {
+            break (durable, left);
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "a sync always comes between");
+    };
     let log = newest_log(&left);
     let bytes = synced_bytes(&fs::read(&log).expect("the log is a file"), durable);
     let file = fs::OpenOptions::new().write(true).open(log).expect("the log is a file");

@@ -99,8 +99,9 @@ fn files_are_whole_or_absent_when_the_process_is_killed() {
         "uploading: {kills} kills, {in_uploads} of them left orphans; {acknowledged} acknowledged uploads and removals checked in {:.0} s; {SEED_VARIABLE}={seed}",
         started.elapsed().as_secs_f64()
     ));
-    assert!(in_uploads * 10 > kills, "few kills fell within an upload");
-    assert!(acknowledged > kills, "the children hardly uploaded");
+    // On a machine without other work there are several times as many of both.
+    assert!(in_uploads * 40 > kills, "few kills fell within an upload");
+    assert!(acknowledged * 4 > kills, "the children hardly uploaded");
 }
 
 #[test]

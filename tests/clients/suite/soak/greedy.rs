@@ -8,12 +8,14 @@ use mongodb::bson::{Binary, Bson, Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::sync::Client;
 
+use crate::soak::lasting::goes_on;
+
 /// Uses what a reader can get until the end; says how many commands were answered, rejections among them.
 pub(crate) fn take_everything(uri: &str, mut choices: Choices, end: Instant) -> u64 {
     let client = Client::with_uri_str(uri).expect("the URI is one");
     let (shop, admin) = (client.database("shop"), client.database("admin"));
     let mut answered = 0;
-    while Instant::now() < end {
+    while goes_on(end, answered > 0) {
         let reply = match choices.below(6) {
             0 => shop.run_command(endless()).run(),
             1 => admin.run_command(doc! { "refreshSessions": sessions(&mut choices, 10_000) }).run(),

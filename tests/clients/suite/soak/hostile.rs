@@ -9,6 +9,7 @@ use cairndb_tests::choices::Choices;
 use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Bson, Document, doc};
 
+use crate::soak::lasting::goes_on;
 use crate::soak::raw::{Raw, front, message, on_shop};
 
 /// The number of documents that the collection that is replaced always has.
@@ -19,7 +20,7 @@ pub(crate) const KILLED_LEN: i32 = 120;
 /// Does what somebody may do who never logs in; says how often.
 pub(crate) fn strange(address: SocketAddr, mut choices: Choices, end: Instant) -> u64 {
     let mut tried = 0;
-    while Instant::now() < end {
+    while goes_on(end, tried > 0) {
         let Some(mut raw) = Raw::connect(address) else { continue };
         tried += 1;
         match choices.below(7) {
@@ -77,7 +78,7 @@ fn guess(raw: &mut Raw) {
 /// Asks for much, again and again, and reads nothing; says how often.
 pub(crate) fn read_slowly(address: SocketAddr, mut choices: Choices, end: Instant) -> u64 {
     let mut asked = 0;
-    while Instant::now() < end {
+    while goes_on(end, asked > 0) {
         let Some(mut raw) = Raw::connect(address) else { continue };
         for _ in 0..5 {
             raw.send(&message(&on_shop(doc! { "find": "large", "batchSize": 100 })));
@@ -94,7 +95,7 @@ pub(crate) fn kill_cursors(address: SocketAddr, mut choices: Choices, end: Insta
     let (Some(mut reader), Some(mut killer)) = (Raw::connect(address), Raw::connect(address)) else {
         return 0;
     };
-    while Instant::now() < end {
+    while goes_on(end, count > 0) {
         let opened = reader.run(&on_shop(doc! {
             "aggregate": "killed", "cursor": { "batchSize": 1 },
             "pipeline": [{ "$project": { "sum": { "$reduce": {
@@ -128,7 +129,7 @@ pub(crate) fn kill_cursors(address: SocketAddr, mut choices: Choices, end: Insta
 pub(crate) fn replace(address: SocketAddr, end: Instant) -> u64 {
     let mut replaced = 0;
     let Some(mut raw) = Raw::connect(address) else { return 0 };
-    while Instant::now() < end {
+    while goes_on(end, replaced > 0) {
         fill(&mut raw, "next", REPLACED_LEN, 100);
         let rename = doc! { "renameCollection": "shop.next", "to": "shop.replaced", "dropTarget": true, "$db": "admin" };
         let reply = raw.run(&rename).expect("the server answers");
@@ -142,7 +143,7 @@ pub(crate) fn replace(address: SocketAddr, end: Instant) -> u64 {
 pub(crate) fn read_replaced(address: SocketAddr, end: Instant) -> u64 {
     let mut read = 0;
     let Some(mut raw) = Raw::connect(address) else { return 0 };
-    while Instant::now() < end {
+    while goes_on(end, read > 0) {
         let count = raw.run(&on_shop(doc! { "count": "replaced", "query": { "_id": { "$gte": 0 } } }));
         let count = count.expect("the server answers");
         assert_eq!(count.get_i32("n").ok(), Some(REPLACED_LEN), "{count}");

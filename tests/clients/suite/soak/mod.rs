@@ -11,6 +11,7 @@
 
 mod greedy;
 mod hostile;
+mod lasting;
 mod raw;
 mod worker;
 
@@ -32,11 +33,14 @@ use mongodb::sync::Client;
 
 use greedy::take_everything;
 use hostile::{KILLED_LEN, REPLACED_LEN, fill, kill_cursors, read_replaced, read_slowly, replace, strange};
+use lasting::goes_on;
 use raw::Raw;
 use worker::Worker;
 
 /// One request of so many is cut off.
 const CUTS_ONE_IN: u64 = 60;
+/// Options of a driver: many of them in one process keep the machine so busy that each hears from the server seldom.
+const PATIENT: &str = "&connectTimeoutMS=60000&serverSelectionTimeoutMS=60000";
 /// The time that the server may need to let go of what no client uses: it looks for idle cursors now and then, and
 /// its threads end when they had nothing to do for ten seconds.
 const SETTLING_TIME_MAX: Duration = Duration::from_secs(60);
@@ -101,7 +105,7 @@ fn connections_that_die_leave_nothing_behind() {
     let seed = seed();
     println!("seed {seed}, {workers} connections for {duration:?}");
     let cairn = Cairn::start_with(&[&["--cursor-timeout", "2"][..], &memory()].concat());
-    let control = Client::with_uri_str(cairn.uri()).unwrap();
+    let control = Client::with_uri_str(cairn.uri() + PATIENT).unwrap();
     let shop = control.database("shop");
     shop.run_command(doc! { "createSequence": "tickets" }).run().unwrap();
     let mut raw = Raw::connect(cairn.address()).expect("it listens");
@@ -120,7 +124,7 @@ fn connections_that_die_leave_nothing_behind() {
     let (ended, done, most) = watched(&cairn, || {
         thread::scope(|scope| {
             let hostile = scope.spawn(|| be_hostile(&cairn, workers, seed, end));
-            let ended = race(0..workers, |place| Worker::new(&uri, place, seed).run_until(end));
+            let ended = race(0..workers, |place| Worker::new(&uri, place, seed).run_until(end, &cuts));
             (ended, hostile.join().expect("no answer was wrong"))
         })
     });
@@ -161,7 +165,7 @@ fn strangers_hold_little_and_leave_users_alone() {
     println!("seed {seed}, {strangers} strangers for {duration:?}");
     let cairn = Cairn::start_for_user("ada", "pencil", &memory());
     let uri = cairn.uri().replace("mongodb://", "mongodb://ada:pencil@");
-    let ada = Client::with_uri_str(format!("{uri}&authSource=admin")).unwrap();
+    let ada = Client::with_uri_str(format!("{uri}&authSource=admin{PATIENT}")).unwrap();
     let things = ada.database("shop").collection::<Document>("things");
     let end = Instant::now() + duration;
     let (tried, written, most) = watched(&cairn, || {
@@ -169,7 +173,7 @@ fn strangers_hold_little_and_leave_users_alone() {
             let strange = |place| strange(cairn.address(), Choices::seeded(seed.wrapping_add(place)), end);
             let strangers = scope.spawn(move || race(0..strangers, strange).iter().sum::<u64>());
             let mut written = 0;
-            while Instant::now() < end {
+            while goes_on(end, written > 0) {
                 things.insert_one(doc! { "text": "x".repeat(100_000) }).run().expect("a user is served");
                 written += 1;
             }
@@ -196,11 +200,9 @@ fn readers_who_take_everything_leave_root_its_share() {
     println!("seed {seed}, {readers} readers for {duration:?}");
     let arguments = ["--max-commands", "8", "--slow-threshold", "0"];
     let cairn = Cairn::start_for_readers(&["rita", "rob"], "pencil", &[&arguments[..], &memory()].concat());
-    // A hundred drivers in one process keep the machine so busy that each hears from the server seldom.
-    let patient = if readers < 100 { "" } else { "&connectTimeoutMS=60000&serverSelectionTimeoutMS=60000" };
     let uri_of = |name: &str| {
         let uri = cairn.uri().replace("mongodb://", &format!("mongodb://{name}:pencil@"));
-        format!("{uri}&authSource=admin{patient}")
+        format!("{uri}&authSource=admin{PATIENT}")
     };
     let root = Client::with_uri_str(uri_of("root")).unwrap();
     let shop = root.database("shop");
@@ -216,7 +218,7 @@ fn readers_who_take_everything_leave_root_its_share() {
             };
             let readers = scope.spawn(move || race(0..readers, take).iter().sum::<u64>());
             let mut written = 0;
-            while Instant::now() < end {
+            while goes_on(end, written > 0) {
                 things.insert_one(doc! { "_id": written }).run().expect("root is served");
                 // A login, and a look at the server.
                 let another = Client::with_uri_str(uri_of("root")).unwrap();

@@ -1,5 +1,6 @@
 //! One client of the soak: what it does, and what it remembers of the answers it got.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use cairndb_tests::choices::Choices;
@@ -7,6 +8,8 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind, Result};
 use mongodb::sync::{Client, Collection, Database};
+
+use crate::soak::lasting::goes_on;
 
 /// The number of documents that a worker keeps.
 const KEPT_MAX: usize = 200;
@@ -48,8 +51,9 @@ impl Worker {
         Self { client, shop, things, place: place.cast_signed(), choices, remembered: Remembered::default() }
     }
 
-    pub(crate) fn run_until(mut self, end: Instant) -> Remembered {
-        while Instant::now() < end {
+    /// Works until the end, and until connections were cut, of which `cuts` is the number.
+    pub(crate) fn run_until(mut self, end: Instant, cuts: &AtomicU64) -> Remembered {
+        while goes_on(end, self.remembered.answered > 0 && cuts.load(Ordering::Relaxed) > 0) {
             match self.step() {
                 Ok(()) => self.remembered.answered += 1,
                 Err(error) => assert!(is_of_the_network(&error), "worker {}: {error:?}", self.place),

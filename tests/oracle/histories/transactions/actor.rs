@@ -16,9 +16,9 @@ use crate::histories::transactions::store::{KEYS, LIFETIME, Store};
 
 /// The number of times that a name is wanted before the next one is.
 const WISHES: i64 = 16;
-/// Codes of errors after which a transaction is over, and nothing is stored: others came first, a closing store or
-/// its age ended it, a collection was changed, or its key is taken.
-const OVER: [i32; 7] = [43, 112, 246, NO_SUCH_TRANSACTION, 290, 11000, 11601];
+/// Codes of errors after which a transaction is over, and nothing is stored: others came first, or kept the turn of a number for
+/// too long, a closing store or its age ended it, a collection was changed, or its key is taken.
+const OVER: [i32; 8] = [24, 43, 112, 246, NO_SUCH_TRANSACTION, 290, 11000, 11601];
 const NO_SUCH_TRANSACTION: i32 = 251;
 
 /// The notes of a thread.
