@@ -287,6 +287,7 @@
 
 #![deny(unsafe_code)]
 
+mod arguments;
 mod audit;
 mod auto_increment;
 mod catalog;
@@ -377,6 +378,10 @@ pub use store::options::{Acknowledgment, Compression, Durability, WriteConcern};
 #[doc(inline)]
 pub use store::recovery::{RecoveryReport, TornEnd};
 
+pub use crate::arguments::GENERIC_COMMAND_FIELDS;
+pub use crate::arguments::unsupported::{
+    UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands, UnsupportedOption, UnsupportedOptions,
+};
 pub use crate::auto_increment::{
     AutoIncrement, AutoIncrementBuilder, SequenceOptions, SequenceOptionsBuilder,
 };
@@ -385,10 +390,7 @@ pub use crate::collection::{
     AutoIncrementField, Collection, CollectionStats, DocumentInspection, EntryInspection, EntryState,
     IndexInspection, IndexSize,
 };
-pub use crate::command::{
-    CommandRules, GENERIC_COMMAND_FIELDS, UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands,
-    UnsupportedOption, UnsupportedOptions, command_names, command_rules,
-};
+pub use crate::command::{CommandRules, command_names, command_rules};
 pub use crate::compaction::{CompactionProgress, CompactionReport};
 pub use crate::cursor::{Cursor, WaitingCursor};
 pub use crate::database::Database;

@@ -127,13 +127,6 @@ pub(crate) struct Share {
     pub(crate) whole: usize,
 }
 
-impl Share {
-    /// `part` in a hundred of `whole`, in tenths.
-    pub(crate) fn per_mille(self) -> usize {
-        self.part * 1_000 / self.whole.max(1)
-    }
-}
-
 /// Verbs and setters of the engine with an example in their documentation, of all of them: public functions that are given
 /// something besides `self`. In the crates that no user sees, an example is written where it teaches.
 pub(crate) fn examples(tree: &Tree) -> Share {
@@ -196,7 +189,6 @@ mod tests {
                     pub(crate) fn i(a: A) {}\npub use a::B;\n";
         let share = |path: &str| examples(&Tree::new(vec![File::new(path, text)]));
         assert_eq!(share("engine/src/a.rs"), Share { part: 1, whole: 2 });
-        assert_eq!(share("engine/src/a.rs").per_mille(), 500);
         assert_eq!(share("index/src/a.rs"), Share::default());
     }
 }

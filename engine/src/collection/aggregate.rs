@@ -27,6 +27,8 @@ use crate::execute::rows::{Rows, WorkReport};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::{CursorRequest, Watch};
+use crate::options::declare::setters;
+use crate::options::reads::aggregate_option;
 use crate::options::{AggregateOptions, Collation, Hint, WriteConcern};
 use crate::plan::order::check_hint;
 use crate::plan::selector::{Moment, Selector, variables};
@@ -133,61 +135,7 @@ enum Target<'a> {
     Database { shared: &'a Arc<Shared>, caller: Caller, name: &'a str },
 }
 
-setters!(Aggregate<'a, T>, AggregateOptions, r#"people.aggregate([doc! { "$count": "people" }])"#, {
-    /// Whether sorts, groups and joins that need more memory than they may have go on in temporary files, in the folder of the
-    /// database. They do if nothing is said. With `false` they fail with code 292
-    /// (`QueryExceededMemoryLimitNoDiskUseAllowed`), as stages that cannot go on in files always do.
-    allow_disk_use: bool = [
-        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).allow_disk_use(true).run()?;"#,
-        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
-    ],
-    /// Accepted and without effect: documents are read one by one, so there are no batches.
-    batch_size: u32 = [
-        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).batch_size(100).run()?;"#,
-        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
-    ],
-    /// With `true`, the documents that `$out` and `$merge` write are not checked by the validator of their target.
-    bypass_document_validation: bool = [
-        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).bypass_document_validation(true).run()?;"#,
-        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
-    ],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).collation(Collation::simple()).run()?;"#,
-        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).comment("nightly report".into()).run()?;"#,
-        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let adas = people.aggregate([doc! { "$match": { "name": "Ada" } }]);"#,
-        r#"let mut found = adas.hint(Hint::Keys(doc! { "_id": 1 })).run()?;"#,
-        "assert_eq!(found.next().transpose()?, Some(ada));",
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let named = doc! { "$match": { "$expr": { "$eq": ["$name", "$$wanted"] } } };"#,
-        r#"let mut found = people.aggregate([named]).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
-        "assert_eq!(found.next().transpose()?, Some(ada));",
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls
-    /// of the cursor does not count.
-    max_time: Duration = [
-        r#"let mut counted = people.aggregate([doc! { "$count": "people" }]).max_time(Duration::from_secs(5)).run()?;"#,
-        r#"assert_eq!(counted.next().transpose()?, Some(doc! { "people": 2 }));"#,
-    ],
-    /// Sets the write concern of `$merge`: it decides when the writes are acknowledged. The default is as the client
-    /// was opened. What `$out` puts in place is always journaled.
-    write_concern: WriteConcern = [
-        r#"people.aggregate([doc! { "$merge": "copy" }]).write_concern(WriteConcern::journaled()).run()?;"#,
-        r#"let copy = client.database("app").collection::<Document>("copy");"#,
-        "assert_eq!(copy.count_documents(doc! {}).run()?, 2);",
-    ],
-});
+setters!(Aggregate<'a, T>, AggregateOptions, aggregate_option);
 
 impl<'a> Aggregate<'a> {
     /// A pipeline that runs on a collection.

@@ -21,6 +21,8 @@ use crate::collection::one_sync::OneSync;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::Watch;
 use crate::options::argument::argument;
+use crate::options::bulk::bulk_write_option;
+use crate::options::declare::setters;
 use crate::options::{
     BulkWriteOptions, Collation, DeleteManyModel, DeleteOneModel, DeleteOptions, Hint, InsertOneModel,
     InsertOneOptions, ReplaceOneModel, ReplaceOptions, UpdateManyModel, UpdateOneModel, UpdateOptions,
@@ -196,46 +198,7 @@ impl<R> BulkWrite<'_, R> {
     }
 }
 
-setters!(BulkWrite<'a, R>, BulkWriteOptions, r#"people.bulk_write([people.insert_one_model(doc! { "name": "Ada" })?])"#, {
-    /// With `true`, the default, the call stops at the first rejected write. With `false` it tries all writes.
-    ordered: bool = [
-        "// The first write is refused, because its `_id` is taken.",
-        r#"let writes = [people.insert_one_model(&ada)?, people.insert_one_model(doc! { "_id": 3 })?];"#,
-        "assert!(people.bulk_write(writes).ordered(false).run().is_err());",
-        r#"assert_eq!(people.find_one(doc! { "_id": 3 }).run()?, Some(doc! { "_id": 3 }));"#,
-    ],
-    /// The same as the option of [`insert_one`](Collection::insert_one), for all inserts. It has no effect on
-    /// other writes.
-    bypass_document_validation: bool = [
-        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
-        "assert_eq!(people.bulk_write(writes).bypass_document_validation(true).run()?.inserted_count, 1);",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
-        r#"assert_eq!(people.bulk_write(writes).comment("nightly import".into()).run()?.inserted_count, 1);"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        "let update = UpdateOneModel::builder()",
-        "    .namespace(people.namespace())",
-        r#"    .filter(doc! { "$expr": { "$eq": ["$name", "$$wanted"] } })"#,
-        r#"    .update(doc! { "$set": { "found": true } });"#,
-        r#"let result = people.bulk_write([update.build()]).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
-        "assert_eq!(result.modified_count, 1);",
-    ],
-    /// The time limit of all writes together. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    /// What was written by then stays.
-    max_time: Duration = [
-        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
-        "assert_eq!(people.bulk_write(writes).max_time(Duration::from_secs(5)).run()?.inserted_count, 1);",
-    ],
-    /// Sets the write concern: it decides when the writes are acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let writes = [people.insert_one_model(doc! { "name": "Edith" })?];"#,
-        "assert_eq!(people.bulk_write(writes).write_concern(WriteConcern::journaled()).run()?.inserted_count, 1);",
-    ],
-});
+setters!(BulkWrite<'a, R>, BulkWriteOptions, bulk_write_option);
 
 impl<'a> BulkWrite<'a, SummaryBulkWriteResult> {
     pub(crate) fn new(

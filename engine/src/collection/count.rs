@@ -20,6 +20,8 @@ use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, Search};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::declare::setters;
+use crate::options::reads::count_option;
 use crate::options::{Collation, CountOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_hint};
@@ -100,30 +102,7 @@ pub struct EstimatedDocumentCount<'a> {
 
 in_session!(CountDocuments<'a> = r#"people.count_documents(doc! {})"#);
 
-setters!(CountDocuments<'a>, CountOptions, r#"people.count_documents(doc! { "name": "Ada" })"#, {
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        "assert_eq!(people.count_documents(doc! {}).collation(Collation::simple()).run()?, 2);",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"assert_eq!(people.count_documents(doc! {}).comment("nightly report".into()).run()?, 2);"#,
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"assert_eq!(people.count_documents(doc! { "name": "Ada" }).hint(by_id).run()?, 1);"#,
-    ],
-    /// The number at which counting stops. It must be positive.
-    limit: u64 = ["assert_eq!(people.count_documents(doc! {}).limit(1).run()?, 1);"],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    max_time: Duration = [
-        "assert_eq!(people.count_documents(doc! {}).max_time(Duration::from_secs(5)).run()?, 2);",
-    ],
-    /// The number of matching documents to skip.
-    skip: u64 = ["assert_eq!(people.count_documents(doc! {}).skip(1).run()?, 1);"],
-});
+setters!(CountDocuments<'a>, CountOptions, count_option);
 
 impl CountDocuments<'_> {
     /// Counts the documents.

@@ -14,6 +14,8 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::argument::argument;
+use crate::options::declare::setters;
+use crate::options::writes::delete_option;
 use crate::options::{Collation, DeleteOptions, Hint, WriteConcern};
 use crate::outcomes::token::Token;
 use crate::plan::order::{Order, check_hint};
@@ -108,41 +110,7 @@ exactly_once!(Delete<'a> = r#"people.delete_one(doc! { "_id": 1 })"#);
 
 in_session!(Delete<'a> = r#"people.delete_one(doc! { "_id": 1 })"#);
 
-setters!(Delete<'a>, DeleteOptions, r#"people.delete_one(doc! { "name": "Ada" })"#, {
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
-        "assert_eq!(deleting.collation(Collation::simple()).run()?.deleted_count, 1);",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
-        r#"assert_eq!(deleting.hint(Hint::Keys(doc! { "_id": 1 })).run()?.deleted_count, 1);"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        r#"let deleted = people.delete_many(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
-        "assert_eq!(deleted.deleted_count, 1);",
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Documents that were
-    /// removed by then stay removed.
-    max_time: Duration = [
-        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
-        "assert_eq!(deleting.max_time(Duration::from_secs(5)).run()?.deleted_count, 1);",
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
-        "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?.deleted_count, 1);",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let deleting = people.delete_one(doc! { "name": "Ada" });"#,
-        r#"assert_eq!(deleting.comment("nightly report".into()).run()?.deleted_count, 1);"#,
-    ],
-});
+setters!(Delete<'a>, DeleteOptions, delete_option);
 
 impl Delete<'_> {
     /// Sets the time that `$$NOW` means: all statements of a command have the same.

@@ -14,6 +14,8 @@ use crate::execute::explain::{Depth, Explained};
 use crate::execute::rows::{Rows, Search};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
+use crate::options::declare::setters;
+use crate::options::reads::distinct_option;
 use crate::options::{Collation, DistinctOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_hint};
@@ -67,29 +69,7 @@ pub struct Distinct<'a> {
 
 in_session!(Distinct<'a> = r#"people.distinct("name", doc! {})"#);
 
-setters!(Distinct<'a>, DistinctOptions, r#"people.distinct("name", doc! {})"#, {
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let names = people.distinct("name", doc! {}).collation(Collation::simple()).run()?;"#,
-        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let names = people.distinct("name", doc! {}).comment("nightly report".into()).run()?;"#,
-        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let names = people.distinct("name", doc! {}).hint(Hint::Keys(doc! { "_id": 1 })).run()?;"#,
-        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    max_time: Duration = [
-        r#"let names = people.distinct("name", doc! {}).max_time(Duration::from_secs(5)).run()?;"#,
-        r#"assert_eq!(names, ["Ada".into(), "Grace".into()]);"#,
-    ],
-});
+setters!(Distinct<'a>, DistinctOptions, distinct_option);
 
 impl Distinct<'_> {
     /// Reads the values.

@@ -25,6 +25,8 @@ use crate::execute::rows::{RowExtras, Rows, Search};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::metrics::watch::CursorRequest;
+use crate::options::declare::setters;
+use crate::options::reads::find_option;
 use crate::options::{Collation, CursorType, FindOptions, Hint};
 use crate::plan::access::Needed;
 use crate::plan::order::{Order, check_hint};
@@ -141,171 +143,27 @@ pub struct FindOne<'a, T> {
 
 in_session!(FindOne<'a, T> = r#"people.find_one(doc! { "_id": 1 })"#);
 
-setters!(Find<'a, T>, FindOptions, r#"people.find(doc! { "name": "Ada" })"#, {
-    /// Whether a sort that needs more memory than it may have goes on in temporary files, in the folder of the database. It does
-    /// if nothing is said. With `false` it fails with code 292 (`QueryExceededMemoryLimitNoDiskUseAllowed`).
-    allow_disk_use: bool = [
-        r#"let by_name = people.find(doc! {}).sort(doc! { "name": 1 });"#,
-        "assert_eq!(by_name.allow_disk_use(false).run()?.count(), 2);",
-    ],
-    /// Accepted and without effect: documents are read one by one, so there are no batches.
-    batch_size: u32 = ["assert_eq!(people.find(doc! {}).batch_size(100).run()?.count(), 2);"],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        "assert_eq!(people.find(doc! {}).collation(Collation::simple()).run()?.count(), 2);",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"assert_eq!(people.find(doc! {}).comment("nightly report".into()).run()?.count(), 2);"#,
-    ],
-    /// Whether the cursor goes on after the last document, with those that are inserted later. Only a capped collection can be
-    /// read so, in the order of its documents: all else fails with code 2 (`BadValue`).
-    cursor_type: CursorType = [
-        "let refused = people.find(doc! {}).cursor_type(CursorType::Tailable).run();",
-        "assert_eq!(refused.unwrap_err().code(), Some(2));",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"assert_eq!(people.find(doc! { "name": "Ada" }).hint(by_id).run()?.count(), 1);"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        r#"let found = people.find(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
-        "assert_eq!(found.count(), 1);",
-    ],
-    /// The largest number of documents to return. With 0 there is no limit. Of a negative number the sign is
-    /// ignored.
-    limit: i64 = ["assert_eq!(people.find(doc! {}).limit(1).run()?.count(), 1);"],
-    /// The first key that is not read any more: a value for each field of the index that the hint names, in their order. Keys
-    /// are compared field by field as the index sorts them, values of all types with each other.
-    ///
-    /// The call fails without a hint (51173), with fields that are not those of the index (51174) or not those of `min`
-    /// (51176), and with a key that does not come after that of `min` (51175).
-    max: Document = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"let mut below = people.find(doc! {}).hint(by_id).max(doc! { "_id": 2 }).run()?;"#,
-        "assert_eq!(below.next().transpose()?, Some(ada));",
-    ],
-    /// Sets the time that [`next_if_any`](Cursor::next_if_any) of a cursor of [`CursorType::TailableAwait`] waits for
-    /// a document. One second if nothing is said; other cursors do not wait.
-    max_await_time: Duration = [
-        "let found = people.find(doc! {}).max_await_time(Duration::from_millis(100)).run()?;",
-        "assert_eq!(found.count(), 2);",
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Time between two calls
-    /// of the cursor does not count.
-    max_time: Duration = [
-        "assert_eq!(people.find(doc! {}).max_time(Duration::from_secs(5)).run()?.count(), 2);",
-    ],
-    /// The first key that is read: a value for each field of the index that the hint names. For its rules see `max`.
-    min: Document = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"let mut from = people.find(doc! {}).hint(by_id).min(doc! { "_id": 2 }).run()?;"#,
-        "assert_eq!(from.next().transpose()?, Some(grace));",
-    ],
-    /// The fields to return, and fields to compute.
-    projection: Document = [
-        r#"let mut names = people.find(doc! {}).projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
-        r#"assert_eq!(names.next().transpose()?, Some(doc! { "name": "Ada" }));"#,
-    ],
-    /// Whether the keys by which documents are found are returned in their place: the fields of the index that is read, with
-    /// the values of the entry. They are empty if all documents are read. The projection is ignored.
-    return_key: bool = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"let mut keys = people.find(doc! {}).hint(by_id).return_key(true).run()?;"#,
-        r#"assert_eq!(keys.next().transpose()?, Some(doc! { "_id": 1 }));"#,
-    ],
-    /// Whether each document has its `_id` as the field `$recordId` too: documents are stored by their `_id`, and have no other
-    /// number.
-    show_record_id: bool = [
-        r#"let mut shown = people.find(doc! {}).show_record_id(true).run()?;"#,
-        r#"let expected = doc! { "_id": 1, "name": "Ada", "$recordId": 1 };"#,
-        r#"assert_eq!(shown.next().transpose()?, Some(expected));"#,
-    ],
-    /// The number of matching documents to skip.
-    skip: u64 = [
-        "let mut rest = people.find(doc! {}).skip(1).run()?;",
-        "assert_eq!(rest.next().transpose()?, Some(grace));",
-    ],
-    /// The order of the documents: field paths with 1 (ascending) or -1 (descending).
-    sort: Document = [
-        r#"let mut by_name = people.find(doc! {}).sort(doc! { "name": -1 }).run()?;"#,
-        "assert_eq!(by_name.next().transpose()?, Some(grace));",
-    ],
-});
+setters!(Find<'a, T>, FindOptions, find_option);
 
-setters!(FindOne<'a, T>, FindOptions, r#"people.find_one(doc! { "name": "Ada" })"#, {
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let found = people.find_one(doc! { "name": "Ada" }).collation(Collation::simple()).run()?;"#,
-        "assert_eq!(found, Some(ada));",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let found = people.find_one(doc! { "name": "Ada" }).comment("nightly report".into()).run()?;"#,
-        "assert_eq!(found, Some(ada));",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let by_id = Hint::Name("_id_".to_owned());"#,
-        r#"assert_eq!(people.find_one(doc! { "name": "Ada" }).hint(by_id).run()?, Some(ada));"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        r#"let found = people.find_one(filter).let_vars(doc! { "wanted": "Ada" }).run()?;"#,
-        "assert_eq!(found, Some(ada));",
-    ],
-    /// The first key that is not read any more: a value for each field of the index that the hint names, in their order. Keys
-    /// are compared field by field as the index sorts them, values of all types with each other.
-    ///
-    /// The call fails without a hint (51173), with fields that are not those of the index (51174) or not those of `min`
-    /// (51176), and with a key that does not come after that of `min` (51175).
-    max: Document = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"let below = people.find_one(doc! {}).hint(by_id).max(doc! { "_id": 2 }).run()?;"#,
-        "assert_eq!(below, Some(ada));",
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    max_time: Duration = [
-        r#"let found = people.find_one(doc! { "name": "Ada" }).max_time(Duration::from_secs(5)).run()?;"#,
-        "assert_eq!(found, Some(ada));",
-    ],
-    /// The first key that is read: a value for each field of the index that the hint names. For its rules see `max`.
-    min: Document = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"let from = people.find_one(doc! {}).hint(by_id).min(doc! { "_id": 2 }).run()?;"#,
-        "assert_eq!(from, Some(grace));",
-    ],
-    /// The fields to return, and fields to compute.
-    projection: Document = [
-        r#"let name = people.find_one(doc! { "_id": 1 }).projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
-        r#"assert_eq!(name, Some(doc! { "name": "Ada" }));"#,
-    ],
-    /// Whether the keys by which documents are found are returned in their place: the fields of the index that is read, with
-    /// the values of the entry. They are empty if all documents are read. The projection is ignored.
-    return_key: bool = [
-        r#"let by_id = Hint::Keys(doc! { "_id": 1 });"#,
-        r#"let key = people.find_one(doc! {}).hint(by_id).return_key(true).run()?;"#,
-        r#"assert_eq!(key, Some(doc! { "_id": 1 }));"#,
-    ],
-    /// Whether each document has its `_id` as the field `$recordId` too: documents are stored by their `_id`, and have no other
-    /// number.
-    show_record_id: bool = [
-        r#"let shown = people.find_one(doc! {}).show_record_id(true).run()?;"#,
-        r#"assert_eq!(shown, Some(doc! { "_id": 1, "name": "Ada", "$recordId": 1 }));"#,
-    ],
-    /// The number of matching documents to skip.
-    skip: u64 = ["assert_eq!(people.find_one(doc! {}).skip(1).run()?, Some(grace));"],
-    /// The order that decides which of several matching documents is chosen.
-    sort: Document = [
-        r#"assert_eq!(people.find_one(doc! {}).sort(doc! { "name": -1 }).run()?, Some(grace));"#,
-    ],
-});
+setters!(
+    FindOne<'a, T>,
+    FindOptions,
+    find_option,
+    [
+        collation,
+        comment,
+        hint,
+        let_vars,
+        max,
+        max_time,
+        min,
+        projection,
+        return_key,
+        show_record_id,
+        skip,
+        sort
+    ]
+);
 
 impl<T> Find<'_, T> {
     /// Opens a cursor over the documents.

@@ -23,6 +23,10 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::argument::argument;
+use crate::options::declare::setters;
+use crate::options::writes::{
+    find_one_and_delete_option, find_one_and_replace_option, find_one_and_update_option,
+};
 use crate::options::{
     Collation, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Hint,
     ReturnDocument, UpdateModifications, WriteConcern,
@@ -215,199 +219,11 @@ in_session!(
     FindOneAndDelete<'a, T> = r#"people.find_one_and_delete(doc! { "_id": 1 })"#,
 );
 
-setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, r#"people.find_one_and_update(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
-    /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name`
-    /// matches.
-    array_filters: Vec<Document> = [
-        r#"people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;"#,
-        r#"let raise = doc! { "$set": { "scores.$[low]": 5 } };"#,
-        "let updated = people",
-        r#"    .find_one_and_update(doc! { "_id": 3 }, raise)"#,
-        r#"    .array_filters(vec![doc! { "low": { "$lt": 5 } }])"#,
-        "    .return_document(ReturnDocument::After)",
-        "    .run()?;",
-        r#"assert_eq!(updated, Some(doc! { "_id": 3, "scores": [5, 9] }));"#,
-    ],
-    /// With `true`, the document is not checked by the validator of the collection.
-    bypass_document_validation: bool = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        "assert_eq!(update.bypass_document_validation(true).run()?, Some(ada));",
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), unless the document is
-    /// already being written.
-    max_time: Duration = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        "assert_eq!(update.max_time(Duration::from_secs(5)).run()?, Some(ada));",
-    ],
-    /// The fields to return, and fields to compute.
-    projection: Document = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        r#"let before = update.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
-        r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
-    ],
-    /// Which state of the document to return. The default is the state before the change.
-    return_document: ReturnDocument = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        "let after = update.return_document(ReturnDocument::After).run()?;",
-        r#"assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
-    ],
-    /// The order that decides which of several matching documents is chosen.
-    sort: Document = [
-        r#"let update = people.find_one_and_update(doc! {}, doc! { "$set": { "is_last": true } });"#,
-        r#"assert_eq!(update.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
-    ],
-    /// With `true`, a document is inserted when none matches. It has the fields that the filter compares by
-    /// equality, changed by the update.
-    upsert: bool = [
-        "let inserted = people",
-        r#"    .find_one_and_update(doc! { "_id": 3 }, doc! { "$set": { "name": "Edith" } })"#,
-        "    .upsert(true)",
-        "    .return_document(ReturnDocument::After)",
-        "    .run()?;",
-        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
-    ],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        "assert_eq!(update.collation(Collation::simple()).run()?, Some(ada));",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        r#"assert_eq!(update.hint(Hint::Keys(doc! { "_id": 1 })).run()?, Some(ada));"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        r#"let update = people.find_one_and_update(filter, doc! { "$set": { "found": true } });"#,
-        r#"assert_eq!(update.let_vars(doc! { "wanted": "Ada" }).run()?, Some(ada));"#,
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let update = people.find_one_and_update(doc! { "_id": 1 }, doc! { "$set": { "name": "Augusta" } });"#,
-        r#"assert_eq!(update.comment("nightly report".into()).run()?, Some(ada));"#,
-    ],
-});
+setters!(FindOneAndUpdate<'a, T>, FindOneAndUpdateOptions, find_one_and_update_option);
 
-setters!(FindOneAndReplace<'a, T>, FindOneAndReplaceOptions, r#"people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
-    /// With `true`, the document is not checked by the validator of the collection.
-    bypass_document_validation: bool = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.bypass_document_validation(true).run()?, Some(ada));",
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), unless the document is
-    /// already being written.
-    max_time: Duration = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.max_time(Duration::from_secs(5)).run()?, Some(ada));",
-    ],
-    /// The fields to return, and fields to compute.
-    projection: Document = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        r#"let before = replacing.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
-        r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
-    ],
-    /// Which state of the document to return. The default is the state before the change.
-    return_document: ReturnDocument = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "let after = replacing.return_document(ReturnDocument::After).run()?;",
-        r#"assert_eq!(after, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
-    ],
-    /// The order that decides which of several matching documents is chosen.
-    sort: Document = [
-        r#"let replacing = people.find_one_and_replace(doc! {}, doc! { "name": "Edith" });"#,
-        r#"assert_eq!(replacing.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
-    ],
-    /// With `true`, the replacement is inserted when no document matches.
-    upsert: bool = [
-        "let inserted = people",
-        r#"    .find_one_and_replace(doc! { "_id": 3 }, doc! { "name": "Edith" })"#,
-        "    .upsert(true)",
-        "    .return_document(ReturnDocument::After)",
-        "    .run()?;",
-        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
-    ],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.collation(Collation::simple()).run()?, Some(ada));",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        r#"assert_eq!(replacing.hint(Hint::Keys(doc! { "_id": 1 })).run()?, Some(ada));"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        r#"let replacing = people.find_one_and_replace(filter, doc! { "name": "Augusta" });"#,
-        r#"assert_eq!(replacing.let_vars(doc! { "wanted": "Ada" }).run()?, Some(ada));"#,
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let replacing = people.find_one_and_replace(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        r#"assert_eq!(replacing.comment("nightly report".into()).run()?, Some(ada));"#,
-    ],
-});
+setters!(FindOneAndReplace<'a, T>, FindOneAndReplaceOptions, find_one_and_replace_option);
 
-setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, r#"people.find_one_and_delete(doc! { "_id": 1 })"#, {
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), unless the document is
-    /// already being written.
-    max_time: Duration = [
-        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
-        "assert_eq!(deleting.max_time(Duration::from_secs(5)).run()?, Some(ada));",
-    ],
-    /// The fields to return, and fields to compute.
-    projection: Document = [
-        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
-        r#"let before = deleting.projection(doc! { "_id": 0, "name": 1 }).run()?;"#,
-        r#"assert_eq!(before, Some(doc! { "name": "Ada" }));"#,
-    ],
-    /// The order that decides which of several matching documents is chosen.
-    sort: Document = [
-        "let deleting = people.find_one_and_delete(doc! {});",
-        r#"assert_eq!(deleting.sort(doc! { "_id": -1 }).run()?, Some(grace));"#,
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
-        "assert_eq!(deleting.write_concern(WriteConcern::journaled()).run()?, Some(ada));",
-    ],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
-        "assert_eq!(deleting.collation(Collation::simple()).run()?, Some(ada));",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
-        r#"assert_eq!(deleting.hint(Hint::Keys(doc! { "_id": 1 })).run()?, Some(ada));"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        "let deleting = people.find_one_and_delete(filter);",
-        r#"assert_eq!(deleting.let_vars(doc! { "wanted": "Ada" }).run()?, Some(ada));"#,
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let deleting = people.find_one_and_delete(doc! { "_id": 1 });"#,
-        r#"assert_eq!(deleting.comment("nightly report".into()).run()?, Some(ada));"#,
-    ],
-});
+setters!(FindOneAndDelete<'a, T>, FindOneAndDeleteOptions, find_one_and_delete_option);
 
 impl<'a, T: DeserializeOwned + 'static> FindOneAndUpdate<'a, T> {
     /// Changes the document. Returns `None` if no document matched, also after an upsert unless the state after the change

@@ -16,6 +16,8 @@ use crate::collection::scope::Scope;
 use crate::document::draft::Drafts;
 use crate::metrics::verb::Verb;
 use crate::options::argument::argument;
+use crate::options::declare::setters;
+use crate::options::writes::insert_many_option;
 use crate::options::{InsertManyOptions, WriteConcern};
 use crate::outcomes::token::Token;
 use crate::results::InsertManyResult;
@@ -93,42 +95,7 @@ in_session!(InsertMany<'a> = r#"people.insert_many([doc! { "_id": 2 }, doc! { "_
 
 exactly_once!(InsertMany<'a> = r#"people.insert_many([doc! { "name": "Grace" }, doc! { "name": "Edith" }])"#);
 
-setters!(InsertMany<'a>, InsertManyOptions, r#"people.insert_many([doc! { "name": "Ada" }, doc! { "name": "Grace" }])"#, {
-    /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
-    /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
-    /// a dump.
-    bypass_document_validation: bool = [
-        r#"let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();"#,
-        "people.create_auto_increment(number).run()?;",
-        r#"let restored = doc! { "_id": 7, "number": 41 };"#,
-        "people.insert_many([&restored]).bypass_document_validation(true).run()?;",
-        r#"assert_eq!(people.find_one(doc! { "_id": 7 }).run()?, Some(restored));"#,
-    ],
-    /// With `true`, the default, the call stops at the first rejected document. With `false` it tries all
-    /// documents.
-    ordered: bool = [
-        "// The first document is refused, because its `_id` is taken.",
-        r#"let documents = [doc! { "_id": 1 }, doc! { "_id": 3 }];"#,
-        "assert!(people.insert_many(documents).ordered(false).run().is_err());",
-        r#"assert_eq!(people.find_one(doc! { "_id": 3 }).run()?, Some(doc! { "_id": 3 }));"#,
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Documents that were
-    /// stored by then stay.
-    max_time: Duration = [
-        r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
-        "assert_eq!(inserting.max_time(Duration::from_secs(5)).run()?.inserted_ids[&0], Bson::Int32(3));",
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
-        "assert_eq!(inserting.write_concern(WriteConcern::journaled()).run()?.inserted_ids[&0], Bson::Int32(3));",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let inserting = people.insert_many([doc! { "_id": 3, "name": "Edith" }]);"#,
-        r#"assert_eq!(inserting.comment("nightly report".into()).run()?.inserted_ids[&0], Bson::Int32(3));"#,
-    ],
-});
+setters!(InsertMany<'a>, InsertManyOptions, insert_many_option);
 
 impl InsertMany<'_> {
     /// Stores the documents.

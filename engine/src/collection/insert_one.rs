@@ -13,6 +13,8 @@ use crate::document::draft::Drafts;
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::argument::argument;
+use crate::options::declare::setters;
+use crate::options::writes::insert_one_option;
 use crate::options::{InsertOneOptions, WriteConcern};
 use crate::outcomes::token::Token;
 use crate::results::InsertOneResult;
@@ -71,33 +73,7 @@ in_session!(InsertOne<'a> = r#"people.insert_one(doc! { "_id": 2 })"#);
 
 exactly_once!(InsertOne<'a> = r#"people.insert_one(doc! { "name": "Grace" })"#);
 
-setters!(InsertOne<'a>, InsertOneOptions, r#"people.insert_one(doc! { "name": "Ada" })"#, {
-    /// With `true`, an auto-increment field keeps the value that the document has, whatever the field's
-    /// [`Generated`](crate::Generated) mode, and the validator of the collection checks nothing. Use it to restore documents of
-    /// a dump.
-    bypass_document_validation: bool = [
-        r#"let number = AutoIncrement::builder().field("number").generated(Generated::Always).build();"#,
-        "people.create_auto_increment(number).run()?;",
-        r#"let restored = doc! { "_id": 7, "number": 41 };"#,
-        "people.insert_one(&restored).bypass_document_validation(true).run()?;",
-        r#"assert_eq!(people.find_one(doc! { "_id": 7 }).run()?, Some(restored));"#,
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`), and nothing is stored.
-    max_time: Duration = [
-        r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
-        "assert_eq!(inserting.max_time(Duration::from_secs(5)).run()?.inserted_id, Bson::Int32(3));",
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
-        "assert_eq!(inserting.write_concern(WriteConcern::journaled()).run()?.inserted_id, Bson::Int32(3));",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let inserting = people.insert_one(doc! { "_id": 3, "name": "Edith" });"#,
-        r#"assert_eq!(inserting.comment("nightly report".into()).run()?.inserted_id, Bson::Int32(3));"#,
-    ],
-});
+setters!(InsertOne<'a>, InsertOneOptions, insert_one_option);
 
 impl InsertOne<'_> {
     /// Stores the document.

@@ -16,6 +16,8 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::argument::argument;
+use crate::options::declare::setters;
+use crate::options::writes::replace_option;
 use crate::options::{Collation, Hint, ReplaceOptions, WriteConcern};
 use crate::outcomes::token::Token;
 use crate::plan::order::Order;
@@ -83,58 +85,7 @@ exactly_once!(ReplaceOne<'a> = r#"people.replace_one(doc! { "_id": 1 }, doc! { "
 
 in_session!(ReplaceOne<'a> = r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" })"#);
 
-setters!(ReplaceOne<'a>, ReplaceOptions, r#"people.replace_one(doc! { "_id": 1 }, doc! { "name": "Ada" })"#, {
-    /// With `true`, the document is not checked by the validator of the collection.
-    bypass_document_validation: bool = [
-        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.bypass_document_validation(true).run()?.modified_count, 1);",
-    ],
-    /// With `true`, the replacement is inserted when no document matches.
-    upsert: bool = [
-        r#"let edith = people.replace_one(doc! { "_id": 3 }, doc! { "name": "Edith" });"#,
-        "assert_eq!(edith.upsert(true).run()?.upserted_id, Some(Bson::Int32(3)));",
-        r#"let inserted = people.find_one(doc! { "_id": 3 }).run()?;"#,
-        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
-    ],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.collation(Collation::simple()).run()?.modified_count, 1);",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        r#"assert_eq!(replacing.hint(Hint::Name("_id_".to_owned())).run()?.modified_count, 1);"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let filter = doc! { "$expr": { "$eq": ["$name", "$$wanted"] } };"#,
-        r#"let replacing = people.replace_one(filter, doc! { "name": "Augusta" });"#,
-        r#"assert_eq!(replacing.let_vars(doc! { "wanted": "Ada" }).run()?.modified_count, 1);"#,
-    ],
-    /// The order that decides which of several matching documents is chosen.
-    sort: Document = [
-        r#"people.replace_one(doc! {}, doc! { "name": "Edith" }).sort(doc! { "_id": -1 }).run()?;"#,
-        r#"let replaced = people.find_one(doc! { "_id": 2 }).run()?;"#,
-        r#"assert_eq!(replaced, Some(doc! { "_id": 2, "name": "Edith" }));"#,
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    max_time: Duration = [
-        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.max_time(Duration::from_secs(5)).run()?.modified_count, 1);",
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        "assert_eq!(replacing.write_concern(WriteConcern::journaled()).run()?.modified_count, 1);",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let replacing = people.replace_one(doc! { "_id": 1 }, doc! { "name": "Augusta" });"#,
-        r#"assert_eq!(replacing.comment("nightly report".into()).run()?.modified_count, 1);"#,
-    ],
-});
+setters!(ReplaceOne<'a>, ReplaceOptions, replace_option);
 
 impl ReplaceOne<'_> {
     /// Sets the time that `$$NOW` means: all statements of a command have the same.

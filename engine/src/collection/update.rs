@@ -17,6 +17,8 @@ use crate::execute::explain::{Depth, Explained};
 use crate::metrics::shape::Requested;
 use crate::metrics::verb::Verb;
 use crate::options::argument::argument;
+use crate::options::declare::setters;
+use crate::options::writes::update_option;
 use crate::options::{Collation, Hint, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::outcomes::token::Token;
 use crate::plan::order::Order;
@@ -100,6 +102,15 @@ impl<T> Collection<T> {
 /// let update = people.update_one(doc! {}, doc! { "$set": { "is_last": true } });
 /// let updated = update.sort(doc! { "_id": -1 }).write_concern(WriteConcern::journaled()).run()?;
 /// assert_eq!(updated.modified_count, 1);
+///
+/// // `$[low]` means the elements that the filter on `low` matches, and `$$bonus` the value of the variable.
+/// people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;
+/// let raise = doc! { "$set": { "scores.$[low]": 5 } };
+/// people.update_one(doc! { "_id": 3 }, raise).array_filters(vec![doc! { "low": { "$lt": 5 } }]).run()?;
+/// let reward = vec![doc! { "$set": { "total": { "$add": [{ "$sum": "$scores" }, "$$bonus"] } } }];
+/// people.update_one(doc! { "_id": 3 }, reward).let_vars(doc! { "bonus": 1 }).run()?;
+/// let found = people.find_one(doc! { "_id": 3 }).run()?;
+/// assert_eq!(found, Some(doc! { "_id": 3, "scores": [5, 9], "total": 15 }));
 /// # Ok(())
 /// # }
 /// ```
@@ -126,72 +137,7 @@ exactly_once!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc"
 
 in_session!(Update<'a> = r#"people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } })"#);
 
-setters!(Update<'a>, UpdateOptions, r#"people.update_one(doc! { "_id": 1 }, doc! { "$inc": { "visits": 1 } })"#, {
-    /// The filters for array elements: `$[name]` in the update means the elements that the filter on `name`
-    /// matches.
-    array_filters: Vec<Document> = [
-        r#"people.insert_one(doc! { "_id": 3, "scores": [2, 9] }).run()?;"#,
-        r#"let raise = doc! { "$set": { "scores.$[low]": 5 } };"#,
-        r#"let low = vec![doc! { "low": { "$lt": 5 } }];"#,
-        r#"people.update_one(doc! { "_id": 3 }, raise).array_filters(low).run()?;"#,
-        r#"let updated = people.find_one(doc! { "_id": 3 }).run()?;"#,
-        r#"assert_eq!(updated, Some(doc! { "_id": 3, "scores": [5, 9] }));"#,
-    ],
-    /// With `true`, the document is not checked by the validator of the collection.
-    bypass_document_validation: bool = [
-        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
-        "assert_eq!(update.bypass_document_validation(true).run()?.modified_count, 1);",
-    ],
-    /// With `true`, a document is inserted when none matches. It has the fields that the filter compares by
-    /// equality, changed by the update.
-    upsert: bool = [
-        r#"let edith = people.update_one(doc! { "_id": 3 }, doc! { "$set": { "name": "Edith" } });"#,
-        "assert_eq!(edith.upsert(true).run()?.upserted_id, Some(Bson::Int32(3)));",
-        r#"let inserted = people.find_one(doc! { "_id": 3 }).run()?;"#,
-        r#"assert_eq!(inserted, Some(doc! { "_id": 3, "name": "Edith" }));"#,
-    ],
-    /// The rules by which strings are compared. By default their bytes are compared.
-    collation: Collation = [
-        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
-        "assert_eq!(update.collation(Collation::simple()).run()?.modified_count, 1);",
-    ],
-    /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such
-    /// index.
-    hint: Hint = [
-        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
-        r#"assert_eq!(update.hint(Hint::Keys(doc! { "_id": 1 })).run()?.modified_count, 1);"#,
-    ],
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    let_vars: Document = [
-        r#"let rename = vec![doc! { "$set": { "name": "$$given" } }];"#,
-        r#"people.update_one(doc! { "_id": 1 }, rename).let_vars(doc! { "given": "Augusta" }).run()?;"#,
-        r#"let updated = people.find_one(doc! { "_id": 1 }).run()?;"#,
-        r#"assert_eq!(updated, Some(doc! { "_id": 1, "name": "Augusta" }));"#,
-    ],
-    /// The order that decides which of several matching documents is chosen. Only `update_one` can have one.
-    sort: Document = [
-        r#"let last = people.update_one(doc! {}, doc! { "$set": { "is_last": true } });"#,
-        r#"last.sort(doc! { "_id": -1 }).run()?;"#,
-        r#"let updated = people.find_one(doc! { "is_last": true }).projection(doc! { "_id": 1 }).run()?;"#,
-        r#"assert_eq!(updated, Some(doc! { "_id": 2 }));"#,
-    ],
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`). Documents that were
-    /// changed by then stay changed.
-    max_time: Duration = [
-        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
-        "assert_eq!(update.max_time(Duration::from_secs(5)).run()?.modified_count, 1);",
-    ],
-    /// Sets the write concern: it decides when the write is acknowledged. The default is as the client was opened.
-    write_concern: WriteConcern = [
-        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
-        "assert_eq!(update.write_concern(WriteConcern::journaled()).run()?.modified_count, 1);",
-    ],
-    /// A comment. It is accepted, and neither stored nor logged.
-    comment: Bson = [
-        r#"let update = people.update_one(doc! { "_id": 1 }, doc! { "$set": { "born": 1815 } });"#,
-        r#"assert_eq!(update.comment("nightly report".into()).run()?.modified_count, 1);"#,
-    ],
-});
+setters!(Update<'a>, UpdateOptions, update_option);
 
 impl Update<'_> {
     /// Sets the time that `$$NOW` and `$currentDate` mean: all statements of a command have the same.

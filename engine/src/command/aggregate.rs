@@ -5,18 +5,16 @@ use base::error::Result;
 use bson::Document;
 use query::code::Code;
 
+use crate::arguments::{Arguments, is_database};
 use crate::collection::Aggregate;
-use crate::command::arguments::{Arguments, is_database};
 use crate::command::change_stream;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
 use crate::execute::explain::Depth;
 use crate::options::AggregateOptions;
+use crate::options::declare::Options;
 use crate::transaction::refused_within;
-
-const KNOWN: [&str; 8] =
-    ["allowDiskUse", "bypassDocumentValidation", "collation", "cursor", "explain", "hint", "let", "pipeline"];
 
 /// Opens the cursor of `aggregate`. How much of it is sent at once is for the server to decide, so `batchSize` is checked
 /// and changes nothing.
@@ -76,29 +74,19 @@ fn database_namespace(context: &CommandContext<'_>) -> String {
 }
 
 fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> {
-    arguments.allow(&KNOWN)?;
-    let pipeline = arguments.documents("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
-    let pipeline: Vec<Document> = pipeline.into_iter().cloned().collect();
+    arguments.allow_options(AggregateOptions::FIELDS, &["cursor", "explain", "pipeline"])?;
+    let pipeline = arguments.read("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
     // Read for an explanation too: it needs no cursor, but a malformed one is rejected in both.
     read_cursor(arguments)?;
     // No limit of time: the operation of the command has it already.
-    let options = AggregateOptions {
-        allow_disk_use: arguments.boolean("allowDiskUse")?,
-        bypass_document_validation: arguments.boolean("bypassDocumentValidation")?,
-        collation: arguments.collation()?,
-        hint: arguments.hint()?,
-        let_vars: arguments.document("let")?.cloned(),
-        write_concern: arguments.write_concern()?,
-        ..AggregateOptions::default()
-    };
-    Ok((pipeline, options))
+    Ok((pipeline, AggregateOptions::read(arguments)?))
 }
 
 /// Checks the cursor's options.
 fn read_cursor(arguments: &Arguments<'_>) -> Result<()> {
     let Some(cursor) = arguments.document("cursor")? else { return Ok(()) };
     let of = Arguments::of("cursor", cursor);
-    of.allow_in_statement(&["batchSize"])?;
+    of.allow_in_statement(&[], &["batchSize"])?;
     of.count("batchSize")?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use base::error::Result;
 use bson::{Bson, Document};
 use query::code::Code;
 
-use crate::command::arguments::{Arguments, is_database};
+use crate::arguments::{Arguments, is_database};
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::cursor::{Cursor, RawCursor};
@@ -56,7 +56,7 @@ pub(super) fn open(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         return Err(refused(Code::TYPE_MISMATCH, message));
     };
     let options = Arguments::of(STAGE, options);
-    options.allow_in_statement(&KNOWN)?;
+    options.allow_in_statement(&[], &KNOWN)?;
     if arguments.document("let")?.is_some_and(|variables| !variables.is_empty()) {
         return Err(arguments.not_here("let"));
     }
@@ -83,7 +83,7 @@ pub(super) fn open(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         };
         watch = watch.start_at_operation_time(*time);
     }
-    if let Some(collation) = arguments.collation()? {
+    if let Some(collation) = arguments.read("collation")? {
         watch = watch.collation(collation);
     }
     let watch = watch

@@ -10,6 +10,7 @@ use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
 use index::collation::Collation;
 use query::code::Code;
 
+use crate::arguments::Arguments;
 use crate::catalog::capped::CappedRequest;
 use crate::catalog::change::{NewCollection, Rename, Replace};
 use crate::catalog::clustered::CLUSTERED_INDEX;
@@ -19,7 +20,6 @@ use crate::catalog::names::Named;
 use crate::catalog::view_change::ViewChange;
 use crate::collection::by_database::collection_names;
 use crate::collection::definition::{self, Declaration};
-use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::{images, validation, view};
@@ -56,7 +56,7 @@ pub(super) fn create(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     arguments.allow(&KNOWN)?;
     // All fields are read before the store is entered: `close` waits for every operation inside.
     let keeps_images = images(arguments)?.unwrap_or(false);
-    let collation = arguments.collation()?;
+    let collation = arguments.read("collation")?;
     check_id_index(arguments, collation.as_ref())?;
     let fields = auto_increments(arguments)?.unwrap_or_default();
     let fields: Vec<_> = fields.into_iter().map(|field| field.options).collect();
@@ -92,7 +92,7 @@ fn clustered_index(arguments: &Arguments<'_>) -> Result<Option<ClusteredIndex>> 
         }
     };
     let fields = Arguments::of("create.clusteredIndex", index);
-    fields.allow_in_statement(&["key", "name", "unique", "v"])?;
+    fields.allow_in_statement(&[], &["key", "name", "unique", "v"])?;
     let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let unique = fields.boolean("unique")?.ok_or_else(|| fields.missing("unique"))?;
     if arguments.given("idIndex").is_some() {
@@ -110,8 +110,8 @@ fn check_id_index(arguments: &Arguments<'_>, collation: Option<&CollationOptions
     let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
     let fields = Arguments::of("create.idIndex", index);
     // Versions of MongoDB differ in the name, `ns` and `v` that a dump has. Only the key matters here.
-    fields.allow_in_statement(&["collation", "key", "name", "ns", "v"])?;
-    if let Some(given) = fields.collation()? {
+    fields.allow_in_statement(&[], &["collation", "key", "name", "ns", "v"])?;
+    if let Some(given) = fields.read("collation")? {
         let of_collection = CollationOptions::rules(collation)?;
         check_id_collation(&CollationOptions::rules(Some(&given))?, &of_collection)?;
     }

@@ -5,7 +5,7 @@ use base::error::Result;
 use bson::{Bson, Document, doc};
 use query::code::Code;
 
-use crate::command::arguments::Arguments;
+use crate::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::compaction::{Compaction, CompactionReport};
 

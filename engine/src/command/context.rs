@@ -10,12 +10,13 @@ use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 use store::write::CommitLevel;
 
+use crate::arguments::{Arguments, TOKEN_FIELD};
 use crate::collection::Collection;
 use crate::collection::one_sync::OneSync;
-use crate::command::arguments::Arguments;
 use crate::command::rules::CommandRules;
 use crate::options::WriteConcern;
 use crate::outcomes::retryable::Retryable;
+use crate::outcomes::token::Token;
 use crate::sequences::Sequence;
 use crate::shared::{Caller, Shared};
 
@@ -65,7 +66,7 @@ impl CommandContext<'_> {
         self.shared.start_upkeep()?;
         self.shared.turns.alone(retryable.session(), &self.operation(), || {
             let database = self.shared.store.enter()?;
-            let token = arguments.token()?;
+            let token = arguments.read::<Token>(TOKEN_FIELD)?;
             // A token that is known decides, whatever the number says.
             let found = token.map(|token| self.shared.tokens.look_up(&database, &token)).transpose()?;
             if found.is_none_or(|(row, _)| row.is_none()) {

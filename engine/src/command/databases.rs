@@ -7,8 +7,8 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use index::collation::Collation;
 use query::code::Code;
 
+use crate::arguments::Arguments;
 use crate::collection::{Size, by_database};
-use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::plan::selector::Selector;
 

@@ -5,8 +5,8 @@ use base::error::Result;
 use bson::{DateTime, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
+use crate::arguments::{Arguments, TOKEN_FIELD};
 use crate::collection::{Collection, Delete};
-use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::repeated::report_replay;
@@ -14,6 +14,8 @@ use crate::command::request::decode_statement;
 use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
 use crate::options::DeleteOptions;
+use crate::options::declare::Options;
+use crate::outcomes::token::Token;
 use crate::results::number;
 
 const KNOWN: [&str; 4] = ["deletes", TOKEN_FIELD, "let", "ordered"];
@@ -27,7 +29,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let now = DateTime::now();
     let collection = context.collection(arguments.target()?);
     let (mut deleted, mut was_replayed) = (0, false);
-    let token = arguments.token()?;
+    let token = arguments.read::<Token>(TOKEN_FIELD)?;
     let mut errors = WriteErrors::of(context);
     // The operation of the command, so that all statements share one limit of time and of memory.
     let operation = context.operation();
@@ -107,10 +109,10 @@ pub(super) fn read<'a>(
     statement: &Arguments<'_>,
     shared: &DeleteOptions,
 ) -> Result<Delete<'a>> {
-    statement.allow_in_statement(&["collation", "hint", "limit", "q"])?;
+    statement.allow_in_statement(DeleteOptions::FIELDS, &["limit", "q"])?;
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
-    let options =
-        DeleteOptions { collation: statement.collation()?, hint: statement.hint()?, ..shared.clone() };
+    let DeleteOptions { let_vars, write_concern, .. } = shared.clone();
+    let options = DeleteOptions { let_vars, write_concern, ..DeleteOptions::read(statement)? };
     // MongoDB has no default here: a forgotten limit must not remove more than was meant.
     let delete = match statement.integer("limit")?.ok_or_else(|| statement.missing("limit"))? {
         0 => collection.delete_many(filter),

@@ -8,7 +8,7 @@ use base::error::Result;
 use bson::Document;
 use query::code::Code;
 
-use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS};
+use crate::arguments::{Arguments, GENERIC_COMMAND_FIELDS};
 use crate::command::context::CommandContext;
 use crate::command::plan::{Plan, Verbosity};
 use crate::command::{COMMANDS, aggregate, missing};

@@ -1,17 +1,16 @@
 //! `find`, `count` and `distinct`.
 
-use base::codes::refused;
 use base::error::Result;
 use bson::{Document, RawDocumentBuf, doc};
-use query::code::Code;
 
+use crate::arguments::Arguments;
 use crate::collection::{AsPipeline, Collection};
-use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::plan::Plan;
 use crate::execute::explain::Depth;
-use crate::options::{CountOptions, CursorType, DistinctOptions, FindOptions};
+use crate::options::declare::Options;
+use crate::options::{CountOptions, DistinctOptions, FindOptions};
 use crate::results::number;
 
 /// Opens the cursor of `find`.
@@ -48,65 +47,17 @@ fn of_view(collection: &Collection<RawDocumentBuf>, verb: AsPipeline, depth: Dep
 type Asked<O> = (Collection<RawDocumentBuf>, Document, O);
 
 fn find_arguments(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Asked<FindOptions>> {
-    let known = [
-        "allowDiskUse",
-        "allowPartialResults",
-        "awaitData",
-        "batchSize",
-        "collation",
-        "filter",
-        "hint",
-        "let",
-        "limit",
-        "max",
-        "min",
-        "noCursorTimeout",
-        "projection",
-        "returnKey",
-        "showRecordId",
-        "singleBatch",
-        "skip",
-        "sort",
-        "tailable",
-    ];
-    arguments.allow(&known)?;
+    let others =
+        ["allowPartialResults", "awaitData", "batchSize", "filter", "noCursorTimeout", "singleBatch"];
+    arguments.allow_options(FindOptions::FIELDS, &others)?;
     arguments.count("batchSize")?;
     for flag in ["allowPartialResults", "noCursorTimeout", "singleBatch"] {
         arguments.boolean(flag)?;
     }
     // No limit of time: the operation of the command has it already.
-    let options = FindOptions {
-        allow_disk_use: arguments.boolean("allowDiskUse")?,
-        collation: arguments.collation()?,
-        cursor_type: cursor_type(arguments)?,
-        hint: arguments.hint()?,
-        let_vars: arguments.document("let")?.cloned(),
-        // More than an i64 counts is more than a collection can hold.
-        limit: arguments.count("limit")?.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)),
-        max: arguments.document("max")?.cloned(),
-        min: arguments.document("min")?.cloned(),
-        projection: arguments.document("projection")?.cloned(),
-        return_key: arguments.boolean("returnKey")?,
-        show_record_id: arguments.boolean("showRecordId")?,
-        skip: arguments.count("skip")?,
-        sort: arguments.document("sort")?.cloned(),
-        ..FindOptions::default()
-    };
+    let options = FindOptions::read(arguments)?;
     let filter = arguments.document("filter")?.cloned().unwrap_or_default();
     Ok((context.collection(arguments.target()?), filter, options))
-}
-
-/// Reads whether the cursor goes on after the last document.
-fn cursor_type(arguments: &Arguments<'_>) -> Result<Option<CursorType>> {
-    let flag = |field| Ok::<_, base::error::Error>(arguments.boolean(field)? == Some(true));
-    let (is_tailable, awaits) = (flag("tailable")?, flag("awaitData")?);
-    if awaits && !is_tailable {
-        return Err(refused(Code::FAILED_TO_PARSE, "Cannot set 'awaitData' without also setting 'tailable'"));
-    }
-    if is_tailable && flag("singleBatch")? {
-        return Err(refused(Code::BAD_VALUE, "cannot use tailable option with the 'singleBatch' option"));
-    }
-    Ok(is_tailable.then_some(if awaits { CursorType::TailableAwait } else { CursorType::Tailable }))
 }
 
 pub(super) fn count(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
@@ -142,15 +93,10 @@ fn count_arguments(
     context: &CommandContext<'_>,
     arguments: &Arguments<'_>,
 ) -> Result<Asked<Option<CountOptions>>> {
-    arguments.allow(&["collation", "fields", "hint", "limit", "query", "skip"])?;
-    let options = CountOptions {
-        collation: arguments.collation()?,
-        hint: arguments.hint()?,
-        // As in MongoDB: 0 is not a limit, and a negative limit counts like a positive one.
-        limit: arguments.integer("limit")?.map(i64::unsigned_abs).filter(|&limit| limit > 0),
-        skip: arguments.count("skip")?,
-        ..CountOptions::default()
-    };
+    arguments.allow_options(CountOptions::FIELDS, &["fields", "limit", "query"])?;
+    // As in MongoDB: 0 is not a limit, and a negative limit counts like a positive one.
+    let limit = arguments.integer("limit")?.map(i64::unsigned_abs).filter(|&limit| limit > 0);
+    let options = CountOptions { limit, ..CountOptions::read(arguments)? };
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
     let collection = context.collection(arguments.target()?);
     // The counter knows all documents, and nothing of a part of them; a hint has to be checked.
@@ -182,12 +128,8 @@ fn distinct_arguments<'a>(
     context: &CommandContext<'_>,
     arguments: &Arguments<'a>,
 ) -> Result<(&'a str, Asked<DistinctOptions>)> {
-    arguments.allow(&["collation", "hint", "key", "query"])?;
-    let options = DistinctOptions {
-        collation: arguments.collation()?,
-        hint: arguments.hint()?,
-        ..DistinctOptions::default()
-    };
+    arguments.allow_options(DistinctOptions::FIELDS, &["key", "query"])?;
+    let options = DistinctOptions::read(arguments)?;
     let key = arguments.text("key")?.ok_or_else(|| arguments.missing("key"))?;
     let filter = arguments.document("query")?.cloned().unwrap_or_default();
     Ok((key, (context.collection(arguments.target()?), filter, options)))

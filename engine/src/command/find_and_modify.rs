@@ -6,40 +6,28 @@ use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 use query::update::is_replacement;
 
+use crate::arguments::{Arguments, TOKEN_FIELD};
 use crate::collection::{Collection, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, Modified};
-use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::repeated::report_replay;
-use crate::command::update::{array_filters, modifications, refuse_array_filters};
+use crate::command::update::refuse_array_filters;
 use crate::execute::explain::Depth;
+use crate::options::declare::Options;
 use crate::options::{
-    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, ReturnDocument,
-    UpdateModifications,
+    FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, UpdateModifications,
 };
 use crate::outcomes::retryable::Done;
+use crate::outcomes::token::Token;
 
-const KNOWN: [&str; 13] = [
-    "arrayFilters",
-    "bypassDocumentValidation",
-    "collation",
-    TOKEN_FIELD,
-    "fields",
-    "hint",
-    "let",
-    "new",
-    "query",
-    "remove",
-    "sort",
-    "update",
-    "upsert",
-];
+const OTHERS: [&str; 4] = [TOKEN_FIELD, "query", "remove", "update"];
 
 pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&KNOWN)?;
+    arguments.allow_options(FindOneAndUpdateOptions::FIELDS, &OTHERS)?;
     let is_removal = arguments.boolean("remove")?.unwrap_or(false);
     let collection = context.collection(arguments.target()?);
-    let (token, done) = (arguments.token()?, context.retryable().and_then(|retryable| retryable.enter(0)));
+    let (token, done) =
+        (arguments.read::<Token>(TOKEN_FIELD)?, context.retryable().and_then(|retryable| retryable.enter(0)));
     // A token decides before the number of the session does.
     if let Some(done) = done.filter(|_| token.is_none()) {
         context.sync_repeated(arguments.write_concern()?.as_ref())?;
@@ -82,7 +70,7 @@ fn repeated(done: Done, is_removal: bool) -> Document {
 }
 
 pub(super) fn explain(context: &CommandContext<'_>, arguments: &Arguments<'_>, depth: Depth) -> Result<Plan> {
-    arguments.allow(&KNOWN)?;
+    arguments.allow_options(FindOneAndUpdateOptions::FIELDS, &OTHERS)?;
     let collection = context.collection(arguments.target()?);
     let explained = match Asked::read(&collection, arguments)? {
         Asked::Remove(remove) => remove.explain(depth)?,
@@ -111,14 +99,16 @@ impl<'a> Asked<'a> {
         if arguments.given("update").is_none() {
             return Err(refused(Code::FAILED_TO_PARSE, "Either an update or remove=true must be specified"));
         }
-        let update = modifications(arguments, "update")?;
-        let options = options(arguments)?;
+        let update = arguments.read("update")?.ok_or_else(|| arguments.missing("update"))?;
+        // All fields are read before anything is said about the update itself.
+        let options = FindOneAndUpdateOptions::read(arguments)?;
         if let UpdateModifications::Document(replacement) = &update {
             let raw = RawDocumentBuf::try_from(replacement)?;
             if is_replacement(&raw)? {
                 refuse_array_filters(arguments)?;
                 let replace = collection.find_one_and_replace(filter(arguments)?, raw);
-                return Ok(Self::Replace(replace.with_options(of_replacement(options))));
+                let options = FindOneAndReplaceOptions::read(arguments)?;
+                return Ok(Self::Replace(replace.with_options(options)));
             }
         }
         let update = collection.find_one_and_update(filter(arguments)?, update);
@@ -135,52 +125,9 @@ fn removal(arguments: &Arguments<'_>) -> Result<FindOneAndDeleteOptions> {
     if let Some(field) = contradicts {
         return Err(refused(Code::FAILED_TO_PARSE, format!("Cannot specify both {field} and remove=true")));
     }
-    Ok(FindOneAndDeleteOptions {
-        projection: arguments.document("fields")?.cloned(),
-        sort: arguments.document("sort")?.cloned(),
-        write_concern: arguments.write_concern()?,
-        collation: arguments.collation()?,
-        hint: arguments.hint()?,
-        let_vars: arguments.document("let")?.cloned(),
-        ..FindOneAndDeleteOptions::default()
-    })
+    FindOneAndDeleteOptions::read(arguments)
 }
 
 fn filter(arguments: &Arguments<'_>) -> Result<Document> {
     Ok(arguments.document("query")?.cloned().unwrap_or_default())
-}
-
-fn options(arguments: &Arguments<'_>) -> Result<FindOneAndUpdateOptions> {
-    let is_after = arguments.boolean("new")?.unwrap_or(false);
-    Ok(FindOneAndUpdateOptions {
-        array_filters: array_filters(arguments)?,
-        bypass_document_validation: arguments.boolean("bypassDocumentValidation")?,
-        projection: arguments.document("fields")?.cloned(),
-        return_document: Some(if is_after { ReturnDocument::After } else { ReturnDocument::Before }),
-        sort: arguments.document("sort")?.cloned(),
-        upsert: arguments.boolean("upsert")?,
-        write_concern: arguments.write_concern()?,
-        collation: arguments.collation()?,
-        hint: arguments.hint()?,
-        let_vars: arguments.document("let")?.cloned(),
-        ..FindOneAndUpdateOptions::default()
-    })
-}
-
-/// The options of an update that a replacement has as well.
-fn of_replacement(options: FindOneAndUpdateOptions) -> FindOneAndReplaceOptions {
-    // `array_filters` has no field here: the caller has rejected it.
-    FindOneAndReplaceOptions {
-        bypass_document_validation: options.bypass_document_validation,
-        max_time: options.max_time,
-        projection: options.projection,
-        return_document: options.return_document,
-        sort: options.sort,
-        upsert: options.upsert,
-        write_concern: options.write_concern,
-        collation: options.collation,
-        hint: options.hint,
-        let_vars: options.let_vars,
-        comment: options.comment,
-    }
 }

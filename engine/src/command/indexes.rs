@@ -5,16 +5,16 @@ use base::error::Result;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
 
+use crate::arguments::Arguments;
+use crate::arguments::unsupported::is_option;
 use crate::catalog::change::namespace_not_found;
 use crate::catalog::clustered::CLUSTERED;
 use crate::catalog::indexes::are_same_keys;
 use crate::collection::Collection;
 use crate::collection::indexes::Listed;
-use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::command::cursor::Opened;
 use crate::command::modify::expiry;
-use crate::command::unsupported::is_option;
 use crate::options::{IndexModel, IndexOptions};
 use crate::write::index_definition;
 
@@ -87,7 +87,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
         }
         None => index_definition::check_id_index(spec)?,
     }
-    fields.allow_in_statement(&KNOWN)?;
+    fields.allow_in_statement(&[], &KNOWN)?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {
@@ -101,7 +101,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
         expire_after: expiry(&fields)?,
         hidden: fields.boolean("hidden")?,
         wildcard_projection: fields.document("wildcardProjection")?.cloned(),
-        collation: fields.collation()?,
+        collation: fields.read("collation")?,
         clustered,
     };
     Ok(IndexModel { keys, options: Some(options) })

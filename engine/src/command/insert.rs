@@ -5,30 +5,27 @@ use base::error::{Error, ErrorKind, Result};
 use base::generated::GeneratedValues;
 use bson::{Bson, Document, doc};
 
-use crate::command::arguments::{Arguments, TOKEN_FIELD};
+use crate::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::repeated::report_replay;
 use crate::command::write_errors::{Repeated, WriteErrors};
 use crate::document::draft::Drafts;
 use crate::options::InsertManyOptions;
+use crate::options::declare::Options;
+use crate::outcomes::token::Token;
 use crate::results::number;
 use crate::write::outcome::InsertOutcome;
 
 /// Runs `insert`. If the time is over, the whole command fails, and what was inserted until then stays.
 pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> Result<Document> {
-    arguments.allow(&["bypassDocumentValidation", "documents", TOKEN_FIELD, "ordered"])?;
+    arguments.allow_options(InsertManyOptions::FIELDS, &["documents", TOKEN_FIELD])?;
     let documents = arguments.raw_documents("documents")?;
-    let options = InsertManyOptions {
-        ordered: arguments.boolean("ordered")?,
-        bypass_document_validation: arguments.boolean("bypassDocumentValidation")?,
-        write_concern: arguments.write_concern()?,
-        ..InsertManyOptions::default()
-    };
+    let options = InsertManyOptions::read(arguments)?;
     let collection = context.collection(arguments.target()?);
     let mut done = Done { count: 0, generated: Vec::new(), errors: WriteErrors::of(context) };
     let mut drafts = Drafts::default();
     // A token decides before the number of the session does.
-    let token = arguments.token()?;
+    let token = arguments.read::<Token>(TOKEN_FIELD)?;
     let retryable = context.retryable().filter(|_| token.is_none());
     let rest = retryable.and_then(|retryable| retryable.rest(documents.len()));
     let Some(rest) = rest else {

@@ -7,8 +7,6 @@
 //! An unknown command, a command that only MongoDB has, and an unknown field of a command are three different errors.
 
 mod aggregate;
-mod arguments;
-mod batch;
 mod bulk_write;
 mod change_stream;
 mod collections;
@@ -23,25 +21,19 @@ mod find_and_modify;
 mod indexes;
 mod insert;
 mod modify;
-mod nesting;
 mod plan;
 mod repeated;
 mod request;
 mod rules;
 mod sequences;
-mod unsupported;
 mod update;
 mod validate;
 mod write_errors;
 
-pub use self::arguments::GENERIC_COMMAND_FIELDS;
 pub(crate) use self::context::CommandContext;
 pub(crate) use self::cursor::Opened;
 pub(crate) use self::request::{Body, Request};
 pub use self::rules::CommandRules;
-pub use self::unsupported::{
-    UNSUPPORTED_COMMANDS, UNSUPPORTED_OPTIONS, UnsupportedCommands, UnsupportedOption, UnsupportedOptions,
-};
 
 use base::codes::{refused, unsupported as not_supported};
 use base::error::{Error, Result};
@@ -49,7 +41,7 @@ use bson::{Document, doc};
 use query::code::Code;
 use query::registry::Registry;
 
-use crate::command::arguments::Arguments;
+use crate::arguments::{Arguments, unsupported};
 use crate::command::plan::Plan;
 use crate::execute::explain::Depth;
 use crate::outcomes::row::Kind;

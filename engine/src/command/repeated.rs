@@ -8,10 +8,11 @@ use base::error::{Error, Result};
 use bson::{Bson, Document};
 use store::Family;
 
+use crate::arguments::{Arguments, GENERIC_COMMAND_FIELDS, TOKEN_FIELD};
 use crate::collection::answers::Answer;
 use crate::collection::exactly_once::{Asked, Whole};
-use crate::command::arguments::{Arguments, GENERIC_COMMAND_FIELDS, TOKEN_FIELD};
 use crate::command::context::CommandContext;
+use crate::outcomes::token::Token;
 
 /// The field of a reply that says that the command had happened before.
 const REPLAYED: &str = "replayed";
@@ -43,7 +44,7 @@ pub(super) fn run(
         "bulkWrite" => "ops",
         _ => return run(context, body),
     };
-    let Some(token) = arguments.token()? else { return run(context, body) };
+    let Some(token) = arguments.read::<Token>(TOKEN_FIELD)? else { return run(context, body) };
     let statements = arguments.raw_statements(array)?;
     if statements.len() < 2 && name != "bulkWrite" {
         return run(context, body);

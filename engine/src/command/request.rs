@@ -12,8 +12,8 @@ use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
 
-use crate::command::batch::{Batch, STATEMENTS_MAX, check_batch_size};
-use crate::command::nesting::{check_nesting, content};
+use crate::arguments::batch::{Batch, STATEMENTS_MAX, check_batch_size};
+use crate::arguments::nesting::{check_nesting, content};
 
 /// Commands whose documents are not decoded with the body, with the field that has them. The statements of updates and
 /// deletes, and the operations of a `bulkWrite`, are decoded one by one.

@@ -7,8 +7,8 @@ use query::expression::Variables;
 use sequence::attributes::{OptionValue, integer, text, wrong_type};
 use sequence::error::SequenceError;
 
+use crate::arguments::Arguments;
 use crate::auto_increment::{AutoIncrement, SequenceOptions, option_value};
-use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::plan::selector::Selector;
 use crate::sequences::{Sequence, snapshot_of};

@@ -8,20 +8,21 @@ use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
+use crate::arguments::{Arguments, TOKEN_FIELD};
 use crate::collection::{Collection, ReplaceOne, Update};
-use crate::command::arguments::{Arguments, TOKEN_FIELD};
 use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::repeated::report_replay;
 use crate::command::request::decode_statement;
 use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
+use crate::options::declare::Options;
 use crate::options::{ReplaceOptions, UpdateModifications, UpdateOptions, WriteConcern};
 use crate::outcomes::token::Token;
 use crate::results::{UpdateResult, number};
 
 const KNOWN: [&str; 5] = ["bypassDocumentValidation", TOKEN_FIELD, "let", "ordered", "updates"];
-const STATEMENT: [&str; 9] = ["arrayFilters", "c", "collation", "hint", "multi", "q", "sort", "u", "upsert"];
+const STATEMENT: [&str; 4] = ["c", "multi", "q", "u"];
 
 /// The common part of all statements of the command.
 pub(super) struct Shared<'a> {
@@ -41,7 +42,7 @@ impl<'a> Shared<'a> {
             write_concern: arguments.write_concern()?,
             bypass: arguments.boolean("bypassDocumentValidation")?,
             now: DateTime::now(),
-            token: arguments.token()?,
+            token: arguments.read::<Token>(TOKEN_FIELD)?,
         })
     }
 }
@@ -165,11 +166,11 @@ impl<'a> Statement<'a> {
         statement: &Arguments<'_>,
         shared: &Shared<'_>,
     ) -> Result<Self> {
-        statement.allow_in_statement(&STATEMENT)?;
+        statement.allow_in_statement(UpdateOptions::FIELDS, &STATEMENT)?;
         let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
         let is_multi = statement.boolean("multi")?.unwrap_or(false);
         // A document without operators is a replacement, which is another verb with other options.
-        let modifications = modifications(statement, "u")?;
+        let modifications = statement.read("u")?.ok_or_else(|| statement.missing("u"))?;
         let constants = statement.document("c")?.cloned();
         if constants.is_some() && matches!(modifications, UpdateModifications::Document(_)) {
             let message = "Constant values may only be specified for pipeline updates";
@@ -200,47 +201,22 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// Reads the update in `field`: a document of operators, a replacement, or a pipeline.
-pub(super) fn modifications(arguments: &Arguments<'_>, field: &str) -> Result<UpdateModifications> {
-    // Known by the type alone: an empty array is a pipeline without stages, not a missing update.
-    if let Some(Bson::Array(_)) = arguments.given(field) {
-        let stages = arguments.documents(field)?.unwrap_or_default();
-        return Ok(UpdateModifications::Pipeline(stages.into_iter().cloned().collect()));
-    }
-    let operators = arguments.document(field)?.ok_or_else(|| arguments.missing(field))?;
-    Ok(UpdateModifications::Document(operators.clone()))
-}
-
-pub(super) fn array_filters(arguments: &Arguments<'_>) -> Result<Option<Vec<Document>>> {
-    let filters = arguments.documents("arrayFilters")?;
-    Ok(filters.map(|filters| filters.into_iter().cloned().collect()))
-}
-
 fn update_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<UpdateOptions> {
     Ok(UpdateOptions {
-        array_filters: array_filters(statement)?,
-        upsert: statement.boolean("upsert")?,
-        collation: statement.collation()?,
-        hint: statement.hint()?,
         let_vars: shared.let_vars.cloned(),
-        sort: statement.document("sort")?.cloned(),
         write_concern: shared.write_concern.clone(),
         bypass_document_validation: shared.bypass,
-        ..UpdateOptions::default()
+        ..UpdateOptions::read(statement)?
     })
 }
 
 fn replace_options(statement: &Arguments<'_>, shared: &Shared<'_>) -> Result<ReplaceOptions> {
     refuse_array_filters(statement)?;
     Ok(ReplaceOptions {
-        upsert: statement.boolean("upsert")?,
-        collation: statement.collation()?,
-        hint: statement.hint()?,
         let_vars: shared.let_vars.cloned(),
-        sort: statement.document("sort")?.cloned(),
         write_concern: shared.write_concern.clone(),
         bypass_document_validation: shared.bypass,
-        ..ReplaceOptions::default()
+        ..ReplaceOptions::read(statement)?
     })
 }
 

@@ -8,8 +8,8 @@ use bson::{Bson, Document, doc};
 use query::code::Code;
 use store::pace::Pace;
 
+use crate::arguments::Arguments;
 use crate::audit::{self, Watch};
-use crate::command::arguments::Arguments;
 use crate::command::context::CommandContext;
 use crate::results::Finding;
 

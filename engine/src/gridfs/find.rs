@@ -8,6 +8,8 @@ use bson::Document;
 use crate::cursor::Cursor;
 use crate::gridfs::bucket::GridFsBucket;
 use crate::gridfs::file::FilesCollectionDocument;
+use crate::options::declare::setters;
+use crate::options::gridfs::{file_option, files_option};
 use crate::options::{FindOptions, GridFsFindOneOptions, GridFsFindOptions};
 
 impl GridFsBucket {
@@ -68,78 +70,9 @@ pub struct FindOne<'a> {
     options: GridFsFindOneOptions,
 }
 
-/// Implements the setters of a search. Each has the line of an example, which runs with the files `a` and `b`.
-macro_rules! file_setters {
-    ($action:ident, $options:ident, $verb:literal, {
-        $($(#[doc = $doc:literal])+ $name:ident: $value:ty = $example:literal,)*
-    }) => {
-        impl $action<'_> {
-            /// Sets all options at once.
-            ///
-            /// ```
-            /// # use cairndb::{Client, bson::doc};
-            /// # fn main() -> cairndb::Result<()> {
-            /// # let client = Client::in_memory()?;
-            /// let bucket = client.database("media").gridfs_bucket(None);
-            #[doc = concat!(" let mut options = cairndb::", stringify!($options), "::default();")]
-            /// options.sort = Some(doc! { "uploadDate": -1 });
-            #[doc = concat!(" bucket.", $verb, "(doc! {}).with_options(options).run()?;")]
-            /// # Ok(())
-            /// # }
-            /// ```
-            pub fn with_options(mut self, options: impl Into<Option<$options>>) -> Self {
-                self.options = options.into().unwrap_or_default();
-                self
-            }
+setters!(Find<'a>, GridFsFindOptions, files_option);
 
-            $(
-                $(#[doc = $doc])+
-                ///
-                /// ```
-                /// # use std::time::Duration;
-                /// # use cairndb::{Client, bson::doc};
-                /// # fn main() -> cairndb::Result<()> {
-                /// # let client = Client::in_memory()?;
-                /// let bucket = client.database("media").gridfs_bucket(None);
-                /// for name in ["a", "b"] {
-                ///     bucket.open_upload_stream(name).run()?.close()?;
-                /// }
-                #[doc = concat!(" ", $example)]
-                /// # Ok(())
-                /// # }
-                /// ```
-                pub fn $name(mut self, $name: $value) -> Self {
-                    self.options.$name = Some($name);
-                    self
-                }
-            )*
-        }
-    };
-}
-
-file_setters!(Find, GridFsFindOptions, "find", {
-    /// Whether a sort that needs more memory than it may have goes on in temporary files. It does if nothing is said.
-    allow_disk_use: bool = "assert_eq!(bucket.find(doc! {}).allow_disk_use(true).run()?.count(), 2);",
-    /// Accepted and without effect: documents are read one by one, so there are no batches.
-    batch_size: u32 = "assert_eq!(bucket.find(doc! {}).batch_size(10).run()?.count(), 2);",
-    /// The largest number of files to return. With 0 there is no limit. Of a negative number the sign is ignored.
-    limit: i64 = "assert_eq!(bucket.find(doc! {}).limit(1).run()?.count(), 1);",
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    max_time: Duration = "assert_eq!(bucket.find(doc! {}).max_time(Duration::from_secs(5)).run()?.count(), 2);",
-    /// The number of files to skip.
-    skip: u64 = "assert_eq!(bucket.find(doc! {}).skip(1).run()?.count(), 1);",
-    /// The order of the files: field paths with 1 (ascending) or -1 (descending).
-    sort: Document = "assert_eq!(bucket.find(doc! {}).sort(doc! { \"filename\": -1 }).run()?.count(), 2);",
-});
-
-file_setters!(FindOne, GridFsFindOneOptions, "find_one", {
-    /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
-    max_time: Duration = "assert!(bucket.find_one(doc! {}).max_time(Duration::from_secs(5)).run()?.is_some());",
-    /// The number of files to skip.
-    skip: u64 = "assert!(bucket.find_one(doc! {}).skip(2).run()?.is_none());",
-    /// The order that decides which of several files is chosen.
-    sort: Document = "assert!(bucket.find_one(doc! {}).sort(doc! { \"filename\": -1 }).run()?.is_some());",
-});
+setters!(FindOne<'a>, GridFsFindOneOptions, file_option);
 
 impl Find<'_> {
     /// Opens a cursor over the files. A document that no file can have is an error of the cursor, which then goes on.

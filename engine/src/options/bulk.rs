@@ -8,44 +8,45 @@ use store::options::WriteConcern;
 
 use crate::options::argument::Argument;
 use crate::options::collation::Collation;
+use crate::options::declare::options;
 use crate::options::indexes::Hint;
 use crate::options::writes::UpdateModifications;
 
-/// Options of [`bulk_write`](crate::Collection::bulk_write), to set with `with_options`.
-///
-/// ```
-/// # use cairndb::{Client, BulkWriteOptions, bson::{Document, doc}};
-/// # fn main() -> cairndb::Result<()> {
-/// # let folder = tempfile::tempdir()?;
-/// # let client = Client::open(folder.path().join("db"))?;
-/// # let people = client.database("app").collection::<Document>("people");
-/// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
-///
-/// let mut options = BulkWriteOptions::default();
-/// options.ordered = Some(false);
-/// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 3 })?];
-/// assert!(people.bulk_write(writes).with_options(options).run().is_err());
-/// assert_eq!(people.count_documents(doc! {}).run()?, 3);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct BulkWriteOptions {
-    /// With `true`, the default, the call stops at the first rejected write. With `false` it tries all writes.
-    pub ordered: Option<bool>,
-    /// The same as the option of `insert_one`, for all inserts. It has no effect on other writes.
-    pub bypass_document_validation: Option<bool>,
-    /// A comment. It is accepted, and neither stored nor logged.
-    pub comment: Option<Bson>,
-    /// Variables for expressions, where `$$name` is the value of the variable `name`.
-    pub let_vars: Option<Document>,
-    /// The time limit of all writes together, after which the call fails with code 50 (`MaxTimeMSExpired`). What was
-    /// written by then stays.
-    pub max_time: Option<Duration>,
-    /// The write concern: it decides when the writes are acknowledged. The default is as the client was opened.
-    pub write_concern: Option<WriteConcern>,
-}
+options!(
+    /// Options of [`bulk_write`](crate::Collection::bulk_write), to set with `with_options`.
+    ///
+    /// ```
+    /// # use cairndb::{Client, BulkWriteOptions, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// # let people = client.database("app").collection::<Document>("people");
+    /// people.insert_many([doc! { "_id": 1, "name": "Ada" }, doc! { "_id": 2, "name": "Grace" }]).run()?;
+    ///
+    /// let mut options = BulkWriteOptions::default();
+    /// options.ordered = Some(false);
+    /// let writes = [people.insert_one_model(doc! { "_id": 1 })?, people.insert_one_model(doc! { "_id": 3 })?];
+    /// assert!(people.bulk_write(writes).with_options(options).run().is_err());
+    /// assert_eq!(people.count_documents(doc! {}).run()?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    BulkWriteOptions, bulk_write_option, {
+        /// With `true`, the default, the call stops at the first rejected write. With `false` it tries all writes.
+        ordered: bool,
+        /// The same as the option of [`insert_one`](crate::Collection::insert_one), for all inserts. It has no effect on other writes.
+        bypass_document_validation: bool,
+        /// A comment. It is accepted, and neither stored nor logged.
+        comment: Bson,
+        /// Variables for expressions, where `$$name` is the value of the variable `name`.
+        let_vars: Document,
+        /// The time limit of all writes together. When it is over the call fails with code 50 (`MaxTimeMSExpired`). What was written by
+        /// then stays.
+        max_time: Duration,
+        /// The write concern: it decides when the writes are acknowledged. The default is as the client was opened.
+        write_concern: WriteConcern,
+    }
+);
 
 /// One write of [`Client::bulk_write`](crate::Client::bulk_write). Every model converts into it.
 ///

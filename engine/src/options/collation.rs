@@ -5,6 +5,8 @@ use bson::{Document, RawDocumentBuf, doc};
 use index::collation::Collation as Rules;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::arguments::{Arguments, FromArgument};
+
 /// The rules by which strings are compared: by the simple collation their bytes, otherwise those of a language.
 ///
 /// They hold for every comparison of strings that a call makes, within arrays and objects too: in filters, sorts, expressions,
@@ -113,6 +115,14 @@ const STRENGTHS: [CollationStrength; 5] = [
     CollationStrength::Quaternary,
     CollationStrength::Identical,
 ];
+
+impl FromArgument for Collation {
+    /// An empty document is no collation.
+    fn from_argument(arguments: &Arguments<'_>, field: &str) -> Result<Option<Self>> {
+        let given = arguments.document(field)?.filter(|collation| !collation.is_empty());
+        given.map(Self::from_document).transpose()
+    }
+}
 
 impl Collation {
     const SIMPLE: &'static str = "simple";

@@ -5,6 +5,8 @@ use std::time::Duration;
 use bson::Document;
 use store::options::WriteConcern;
 
+use crate::options::declare::options;
+
 /// Options of [`Database::gridfs_bucket`](crate::Database::gridfs_bucket).
 ///
 /// ```
@@ -162,32 +164,32 @@ pub struct GridFsDownloadByNameOptions {
     pub revision: Option<i32>,
 }
 
-/// Options of [`GridFsBucket::find`](crate::GridFsBucket::find), to set with `with_options`.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct GridFsFindOptions {
-    /// Whether a sort that needs more memory than it may have goes on in temporary files. It does if nothing is said.
-    pub allow_disk_use: Option<bool>,
-    /// Accepted and without effect: documents are read one by one, so there are no batches.
-    pub batch_size: Option<u32>,
-    /// The largest number of files to return. With 0 there is no limit. Of a negative number the sign is ignored.
-    pub limit: Option<i64>,
-    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
-    pub max_time: Option<Duration>,
-    /// The number of files to skip.
-    pub skip: Option<u64>,
-    /// The order of the files.
-    pub sort: Option<Document>,
-}
+options!(
+    /// Options of [`GridFsBucket::find`](crate::GridFsBucket::find), to set with `with_options`.
+    GridFsFindOptions, files_option, {
+        /// Whether a sort that needs more memory than it may have goes on in temporary files. It does if nothing is said.
+        allow_disk_use: bool,
+        /// Accepted and without effect: documents are read one by one, so there are no batches.
+        batch_size: u32,
+        /// The largest number of files to return. With 0 there is no limit. Of a negative number the sign is ignored.
+        limit: i64,
+        /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+        max_time: Duration,
+        /// The number of files to skip.
+        skip: u64,
+        /// The order of the files: field paths with 1 (ascending) or -1 (descending).
+        sort: Document,
+    }
+);
 
-/// Options of [`GridFsBucket::find_one`](crate::GridFsBucket::find_one), to set with `with_options`.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct GridFsFindOneOptions {
-    /// The time limit, after which the call fails with code 50 (`MaxTimeMSExpired`).
-    pub max_time: Option<Duration>,
-    /// The number of files to skip.
-    pub skip: Option<u64>,
-    /// The order of the files, which decides which of them is chosen.
-    pub sort: Option<Document>,
-}
+options!(
+    /// Options of [`GridFsBucket::find_one`](crate::GridFsBucket::find_one), to set with `with_options`.
+    GridFsFindOneOptions, file_option, {
+        /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
+        max_time: Duration,
+        /// The number of files to skip.
+        skip: u64,
+        /// The order of the files, which decides which of them is chosen.
+        sort: Document,
+    }
+);

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use bson::Document;
+use base::error::Result;
+use bson::{Bson, Document};
 use serde::{Deserialize, Serialize};
 
+use crate::arguments::{Arguments, FromArgument};
 use crate::options::collation::Collation;
 
 /// Names the index that a call must use.
@@ -32,6 +34,20 @@ pub enum Hint {
     Keys(Document),
     /// By its name, such as `_id_`.
     Name(String),
+}
+
+impl FromArgument for Hint {
+    fn from_argument(arguments: &Arguments<'_>, field: &str) -> Result<Option<Self>> {
+        match arguments.given(field) {
+            None => Ok(None),
+            Some(Bson::String(name)) => Ok(Some(Self::Name(name.clone()))),
+            Some(Bson::Document(keys)) => {
+                // MongoDB treats an empty document as no hint.
+                Ok(Some(keys.clone()).filter(|keys| !keys.is_empty()).map(Self::Keys))
+            }
+            found => Err(arguments.wrong_type(field, found, "string or object")),
+        }
+    }
 }
 
 /// The declaration of a clustered collection, for

@@ -4,14 +4,15 @@
 //! A value that is not supported is rejected when the call runs.
 
 pub(crate) mod argument;
-mod bulk;
+pub(crate) mod bulk;
 mod collation;
-mod gridfs;
+pub(crate) mod declare;
+pub(crate) mod gridfs;
 mod images;
 mod indexes;
-mod reads;
+pub(crate) mod reads;
 mod validation;
-mod writes;
+pub(crate) mod writes;
 
 pub use self::bulk::{
     BulkWriteOptions, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder,
@@ -35,4 +36,4 @@ pub use self::writes::{
     DeleteOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
     InsertManyOptions, InsertOneOptions, ReplaceOptions, ReturnDocument, UpdateModifications, UpdateOptions,
 };
-pub(crate) use store::options::{Acknowledgment, Compression, Durability, PlantedFault, WriteConcern};
+pub(crate) use store::options::{Compression, Durability, PlantedFault, WriteConcern};

@@ -7,6 +7,8 @@ use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Uuid};
 
+use crate::arguments::{Arguments, FromArgument};
+
 /// The limit of a token's bytes.
 const BYTES_MAX: usize = 64;
 const OBJECT_ID_BYTES: usize = 12;
@@ -65,6 +67,17 @@ impl TokenKind {
 
     pub(crate) fn of_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+impl FromArgument for Token {
+    fn from_argument(arguments: &Arguments<'_>, field: &str) -> Result<Option<Self>> {
+        let Some(value) = arguments.given(field) else { return Ok(None) };
+        let token = Self::of_bson(value).ok_or_else(|| {
+            arguments.wrong_type(field, Some(value), "an ObjectId, a string or binary data")
+        })?;
+        token.check()?;
+        Ok(Some(token))
     }
 }
 

@@ -8,16 +8,16 @@ use bson::RawDocument;
 use query::code::Code;
 
 /// The limit of statements or documents in a write: MongoDB's limit.
-pub(super) const STATEMENTS_MAX: usize = 100_000;
+pub(crate) const STATEMENTS_MAX: usize = 100_000;
 
 /// The documents of an `insert`, or the statements of an update or a delete, in raw bytes.
 #[derive(Default)]
-pub(super) struct Batch<'a> {
-    pub(super) documents: Vec<Cow<'a, RawDocument>>,
+pub(crate) struct Batch<'a> {
+    pub(crate) documents: Vec<Cow<'a, RawDocument>>,
 }
 
 /// Rejects a write of no statements, and one of more than [`STATEMENTS_MAX`].
-pub(super) fn check_batch_size(count: usize) -> Result<()> {
+pub(crate) fn check_batch_size(count: usize) -> Result<()> {
     if count == 0 || count > STATEMENTS_MAX {
         return Err(refused(
             Code::INVALID_LENGTH,

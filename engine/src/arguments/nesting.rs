@@ -12,7 +12,7 @@ const VALUE_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + 16 * 1024;
 
 /// The bytes of the values inside a value: a document, an array or the scope of code. Returns `None` for values that hold
 /// none.
-pub(super) fn content(value: RawBsonRef<'_>) -> Option<&[u8]> {
+pub(crate) fn content(value: RawBsonRef<'_>) -> Option<&[u8]> {
     // All types are named, so that a new one breaks the build.
     match value {
         RawBsonRef::Document(document) => Some(document.as_bytes()),
@@ -40,7 +40,7 @@ pub(super) fn content(value: RawBsonRef<'_>) -> Option<&[u8]> {
 }
 
 /// Rejects the value of a command's field that is nested too deeply, because decoding is recursive.
-pub(super) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
+pub(crate) fn check_nesting(name: &str, value: RawBsonRef<'_>) -> Result<()> {
     // Other values hold no values, so they are decoded without recursion.
     if let Some(bytes) = content(value) {
         // Wider than the limit of a stored document, which a statement may hold together with its own fields.

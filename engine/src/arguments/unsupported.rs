@@ -167,7 +167,7 @@ const fn option(name: &'static str, reason: &'static str) -> UnsupportedOption {
 }
 
 /// Whether only MongoDB supports the field, in the command or document that messages call `place`.
-pub(super) fn is_option(place: &str, field: &str) -> bool {
+pub(crate) fn is_option(place: &str, field: &str) -> bool {
     // Tables without places are left out: their options are rejected even if they are false.
     let mut tables =
         UNSUPPORTED_OPTIONS.iter().filter(|table| !table.places.is_empty() && table.places.contains(&place));
@@ -175,12 +175,12 @@ pub(super) fn is_option(place: &str, field: &str) -> bool {
 }
 
 /// Whether a field asks for a transaction or a retryable write.
-pub(super) fn is_of_transaction(field: &str) -> bool {
+pub(crate) fn is_of_transaction(field: &str) -> bool {
     TRANSACTIONS.iter().any(|option| option.name == field)
 }
 
 /// Whether only MongoDB supports the command.
-pub(super) fn is_command(name: &str) -> bool {
+pub(crate) fn is_command(name: &str) -> bool {
     UNSUPPORTED_COMMANDS.iter().any(|table| table.names.contains(&name))
 }
 
