@@ -31,6 +31,18 @@ struct Part {
     key: u16,
     value: u16,
     end: u16,
+    edge: u16,
+}
+
+/// An entry of a leaf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// A position in its key or its value, found for its readers by the search that made the leaf.
+    pub edge: usize,
 }
 
 /// A leaf that is being made.
@@ -56,6 +68,15 @@ impl Leaf {
     pub fn key(&self, at: usize) -> &[u8] {
         let part = self.entries.get(at);
         part.and_then(|part| self.bytes.get(part.key.into()..part.value.into())).unwrap_or_default()
+    }
+
+    /// An entry by its position. All of it is empty if there is none.
+    #[inline]
+    pub fn entry(&self, at: usize) -> Entry<'_> {
+        let Some(part) = self.entries.get(at) else { return Entry::default() };
+        let key = self.bytes.get(part.key.into()..part.value.into()).unwrap_or_default();
+        let value = self.bytes.get(part.value.into()..part.end.into()).unwrap_or_default();
+        Entry { key, value, edge: part.edge.into() }
     }
 
     /// See [`key`](Self::key).
@@ -115,7 +136,8 @@ impl Leaf {
 impl LeafBuilder {
     /// Adds the next entry in the direction of the search. Returns `false` if the leaf has enough.
     #[must_use]
-    pub fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
+    pub fn push(&mut self, entry: Entry<'_>) -> bool {
+        let Entry { key, value, edge } = entry;
         let has_room = self.bytes.len() + key.len() + value.len() <= BYTES_MAX;
         let has_room = has_room && self.entries.len() < ENTRIES_MAX;
         if has_room {
@@ -124,7 +146,7 @@ impl LeafBuilder {
             self.bytes.extend_from_slice(key);
             let middle = at(self.bytes.len());
             self.bytes.extend_from_slice(value);
-            self.entries.push(Part { key: start, value: middle, end: at(self.bytes.len()) });
+            self.entries.push(Part { key: start, value: middle, end: at(self.bytes.len()), edge: at(edge) });
         }
         has_room
     }
@@ -170,7 +192,7 @@ pub(crate) mod tests {
     pub(crate) fn leaf(start: u8, end: u8) -> Leaf {
         let mut entries = LeafBuilder::default();
         for number in (start..end).filter(|number| number % 2 == 0) {
-            assert!(entries.push(&key(number), &[number]));
+            assert!(entries.push(Entry { key: &key(number), value: &[number], edge: number.into() }));
         }
         entries.finish((key(start), key(end)), Direction::Ascending)
     }
@@ -194,6 +216,8 @@ pub(crate) mod tests {
             (2..4, &key(14)[..], &[14][..])
         );
         assert_eq!((leaf.key(15), leaf.value(15)), (&[][..], &[][..]));
+        assert_eq!(leaf.entry(2), Entry { key: &key(14), value: &[14], edge: 14 });
+        assert_eq!(leaf.entry(15), Entry::default());
     }
 
     #[test]
@@ -201,13 +225,15 @@ pub(crate) mod tests {
         let mut entries = LeafBuilder::default();
         assert!(entries.is_empty() && entries.last().is_empty());
         for number in [9, 7, 3] {
-            assert!(entries.push(&key(number), &[]));
+            assert!(entries.push(Entry { key: &key(number), ..Entry::default() }));
         }
         assert_eq!(entries.last(), key(3));
         let leaf = entries.finish((key(1), key(9)), Direction::Descending);
         assert_eq!([0, 1, 2].map(|at| leaf.key(at).last().copied()), [Some(3), Some(7), Some(9)]);
         let mut entries = LeafBuilder::default();
-        assert!(!entries.push(&[1; BYTES_MAX], &[1]) && entries.is_empty());
-        assert_eq!((0..100).take_while(|number| entries.push(&key(*number), &[])).count(), ENTRIES_MAX);
+        let too_long = Entry { key: &[1; BYTES_MAX], value: &[1], edge: 0 };
+        assert!(!entries.push(too_long) && entries.is_empty());
+        let mut is_pushed = |number: u8| entries.push(Entry { key: &key(number), ..Entry::default() });
+        assert_eq!((0..100).take_while(|number| is_pushed(*number)).count(), ENTRIES_MAX);
     }
 }

@@ -14,8 +14,8 @@ use store::keys::CollectionId;
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
+use crate::execute::examined::Examined;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
-use crate::execute::open_scan::Examined;
 use crate::execute::read_view::ReadView;
 use crate::options::PlantedFault;
 use crate::plan::access::{self, Asked};

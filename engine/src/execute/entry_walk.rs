@@ -10,7 +10,7 @@ use bson::{RawBsonRef, RawDocument};
 use index::entry_document::{EntryDocuments, EntryParts};
 use index::extract::has_values_within;
 use index::interval::Intervals;
-use index::key::{Direction, LongKeys, encode};
+use index::key::{Direction, encode};
 use index::key_bounds::{KeyBounds, KeyVerdict};
 use index::range::Exactness;
 use index::spec::IndexSpec;
@@ -18,10 +18,13 @@ use query::operation::OperationContext;
 use query::planner::{EntryAnswer, EntryScan};
 use store::Family;
 use store::keys::{CollectionId, ID_BYTES};
+use store::leaf::Entry;
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
-use crate::document::decode::EMPTY;
+use crate::document::decode::{EMPTY, is_framed, stored};
+use crate::execute::entry_shape::EntryShape;
+use crate::execute::examined::Examined;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::record_fetch::RecordFetch;
 use crate::execute::rest::Rest;
@@ -35,10 +38,7 @@ pub(super) struct EntryWalk {
     /// The bounds that each key is tested with. Absent if every key is within them, and the key need not be decoded to find
     /// the record either, because the value of a unique entry names it.
     bounds: Option<KeyBounds>,
-    is_unique: bool,
-    long_keys: LongKeys,
-    /// The directions of the fields.
-    directions: Vec<Direction>,
+    shape: EntryShape,
     record_key: Vec<u8>,
     current: Fields,
     document: Vec<u8>,
@@ -50,6 +50,8 @@ pub(super) struct EntryWalk {
     answer: Option<Box<Answer>>,
     /// Whether the document of every entry within the bounds matches.
     decides: bool,
+    /// Whether every entry of the spans is within the bounds, and nothing is asked about it but for its own document.
+    is_straight: bool,
     /// Present if the bounds are a range that the caller gave, so that no filter says whether a document is within them.
     given: Option<Box<GivenBounds>>,
 }
@@ -169,14 +171,17 @@ impl EntryWalk {
         };
         let given = (scan.is_given && has_shortened)
             .then(|| Box::new(GivenBounds { spec: index.spec.clone(), sets: scan.bounds.clone() }));
+        let answers = |answer: &EntryAnswer| answer.covers && answer.residual.is_none();
+        let is_straight = matches!(exactness, Exactness::Exact)
+            && !has_shortened
+            && scan.distinct.is_none()
+            && scan.answer.as_ref().is_none_or(answers);
         Self {
             walk: KeyWalk::new(snapshot, Family::Entries, spans, scan.direction, operation).by_leaves(index),
             records: Box::new(RecordFetch::new(snapshot, collection, operation)),
             bounds,
-            is_unique: index.spec.is_unique(),
-            long_keys: index.spec.long_keys(),
+            shape: EntryShape::of(&index.spec),
             record_key: collection.prefix().to_vec(),
-            directions: index.spec.fields().iter().map(|field| field.direction).collect(),
             current: Fields::default(),
             document: Vec::new(),
             distinct: scan.distinct.and_then(|fields| Distinct::of(index, fields)),
@@ -186,6 +191,7 @@ impl EntryWalk {
                 Box::new(Answer { documents, plan, is_given: false, last: LastVerdict::default() })
             }),
             decides: scan.decides,
+            is_straight,
             given,
         }
     }
@@ -212,8 +218,8 @@ impl EntryWalk {
             return Ok(EntryStep::Outside);
         }
         // A unique entry has the `_id` at the start of its value, a plain one at the end of its key.
-        let id = if self.is_unique {
-            let length = self.long_keys.skip(value, Direction::Ascending).map_err(|_| malformed())?;
+        let id = if self.shape.is_unique {
+            let length = self.shape.long_keys.skip(value, Direction::Ascending).map_err(|_| malformed())?;
             value.get(..length)
         } else {
             fields.get(self.current.bytes.len()..)
@@ -222,6 +228,58 @@ impl EntryWalk {
         self.record_key.truncate(ID_BYTES);
         self.record_key.extend_from_slice(id.ok_or_else(malformed)?);
         Ok(EntryStep::Within)
+    }
+
+    /// Steps to the next entry of the same leaf, and tests its document unless the entry answers or decides: a step of most walks, without
+    /// what only some of them need. Returns whether it matches, and `None` if the next entry is to be found by
+    /// [`advance`](Self::advance).
+    #[inline]
+    pub(super) fn advance_straight(
+        &mut self,
+        selector: &Selector,
+        examined: &mut Examined,
+    ) -> Result<Option<bool>> {
+        if !self.is_straight {
+            return Ok(None);
+        }
+        let Self { walk, record_key, document, answer, shape, .. } = self;
+        let Some(Entry { key, value, edge }) = walk.next_in_leaf() else { return Ok(None) };
+        examined.keys += 1;
+        let malformed =
+            || Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index");
+        let (fields, id, details) = if shape.is_unique {
+            (key.get(ID_BYTES..), value.get(..edge), value.get(edge..))
+        } else {
+            (key.get(ID_BYTES..edge), key.get(edge..), Some(value))
+        };
+        let id = id.filter(|id| edge > 0 && !id.is_empty()).ok_or_else(malformed)?;
+        record_key.truncate(ID_BYTES);
+        record_key.extend_from_slice(id);
+        let operation = selector.variables().operation();
+        if let Some(answer) = answer {
+            answer.last.verdict = None;
+            // To count, nothing but the entry itself is needed.
+            if !answer.plan.reads_entries() {
+                answer.is_given = true;
+                EMPTY.clone_into(document);
+                operation.step()?;
+                return Ok(Some(true));
+            }
+            let (fields, details) = fields.zip(details).ok_or_else(malformed)?;
+            let entry = EntryParts { fields, id, details };
+            answer.is_given = answer.documents.read(entry, document).map_err(|_| malformed())?;
+            if answer.is_given {
+                operation.pass(document.len())?;
+                return Ok(Some(true));
+            }
+        }
+        if !self.records.read(record_key, document)? {
+            return Err(self.without_document());
+        }
+        examined.documents += 1;
+        operation.pass(document.len())?;
+        let is_match = self.decides && is_framed(document);
+        Ok(Some(is_match || selector.matches(stored(record_key, document)?)?))
     }
 
     /// The verdict of the current entry, which is within the bounds, on its document.
@@ -245,7 +303,7 @@ impl EntryWalk {
             || Error::corruption(Family::Entries.name(), key, "the bytes are not an entry of its index");
         let id = self.record_key.get(ID_BYTES..).ok_or_else(malformed)?;
         // The value of a unique entry has the `_id` in front.
-        let details = if self.is_unique { value.get(id.len()..) } else { Some(value) };
+        let details = if self.shape.is_unique { value.get(id.len()..) } else { Some(value) };
         let details = details.ok_or_else(malformed)?;
         // Its document is overwritten otherwise.
         let last = answer.last.verdict.take();
@@ -309,11 +367,7 @@ impl EntryWalk {
 
     /// The length of the current key up to the end of its first fields.
     fn prefix_bytes(&self, fields: usize) -> Option<usize> {
-        let mut bytes = ID_BYTES;
-        for direction in self.directions.iter().take(fields) {
-            bytes += self.long_keys.skip(self.walk.key().get(bytes..)?, *direction).ok()?;
-        }
-        Some(bytes)
+        self.shape.prefix_bytes(self.walk.key(), fields)
     }
 
     /// The current key after its first fields.
@@ -347,9 +401,15 @@ impl EntryWalk {
         if self.records.read(&self.record_key, &mut self.document)? {
             return Ok(());
         }
+        Err(self.without_document())
+    }
+
+    /// The error for a current entry whose document does not exist.
+    #[cold]
+    fn without_document(&self) -> Error {
         // Both are from one snapshot and were written in one batch, so this is not a race.
         let problem = "the entry's document does not exist";
-        Err(Error::corruption(Family::Entries.name(), self.walk.key(), problem))
+        Error::corruption(Family::Entries.name(), self.walk.key(), problem)
     }
 
     /// The record key that the current entry names.

@@ -11,7 +11,7 @@ use index::key::Direction;
 use query::planner::{Access, Plan};
 
 use crate::execute::choose::{CountedPlan, counted_plans};
-use crate::execute::open_scan::Examined;
+use crate::execute::examined::Examined;
 use crate::execute::read_view::ReadView;
 use crate::execute::rows::{Rows, SORT_BYTES_MAX, Search, Work, WorkReport};
 use crate::execute::stages::{PlanStage, nested, note, of_lookup, of_plan, shown};

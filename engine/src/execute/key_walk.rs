@@ -9,6 +9,7 @@ use bson::RawDocument;
 use index::key::Direction;
 use query::operation::OperationContext;
 use store::Family;
+use store::leaf::Entry;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
@@ -86,6 +87,15 @@ impl KeyWalk {
             (Current::Leaves | Current::Nothing | Current::Key { .. }, _) => false,
         };
         if is_scanned { Ok(KeyStep::Scanned) } else { self.go_on() }
+    }
+
+    /// Steps to the next entry if it is in the same leaf, and returns it. Otherwise nothing is changed.
+    #[inline]
+    pub(super) fn next_in_leaf(&mut self) -> Option<Entry<'_>> {
+        match (&self.current, &mut self.leaves) {
+            (Current::Leaves, Some(leaves)) => leaves.next_within(),
+            (Current::Leaves | Current::Nothing | Current::Scan(_) | Current::Key { .. }, _) => None,
+        }
     }
 
     /// Goes on behind a scan or a leaf that has ended, or a key.

@@ -8,12 +8,13 @@ use index::range::KeyRange;
 use store::Family;
 use store::entry_leaves::{LeafFound, LeafPlace, LeafSearch};
 use store::keys::IndexId;
-use store::leaf::{Leaf, LeafBuilder};
+use store::leaf::{Entry, Leaf, LeafBuilder};
 use store::leaf_switch::LeafSwitch;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
 use crate::catalog::indexes::Index;
+use crate::execute::entry_shape::EntryShape;
 use crate::execute::rest::Rest;
 
 /// The number of deleted entries in a row that are passed to make a leaf: a search may not need all of it.
@@ -27,6 +28,7 @@ const NONE: usize = usize::MAX;
 pub(super) struct LeafWalk {
     snapshot: Arc<Snapshot>,
     index: IndexId,
+    shape: EntryShape,
     switch: Arc<LeafSwitch>,
     direction: Direction,
     /// The span, without what was passed in leaves before the current one.
@@ -54,6 +56,7 @@ pub(super) enum LeafStep {
 /// A walk that makes leaves one after the other.
 struct Maker {
     scan: Scan,
+    shape: EntryShape,
     /// The key up to which entries were read.
     position: Vec<u8>,
     /// The key at which the scan ends.
@@ -78,6 +81,7 @@ impl LeafWalk {
         Self {
             snapshot: Arc::clone(snapshot),
             index: index.id,
+            shape: EntryShape::of(&index.spec),
             switch: Arc::clone(&index.leaves),
             direction,
             start: Vec::new(),
@@ -126,6 +130,17 @@ impl LeafWalk {
         };
         self.current = next.unwrap_or(NONE);
         next.is_some()
+    }
+
+    /// Steps to the next entry of the same leaf, and returns it. If the leaf has no more, the current entry stays.
+    #[inline]
+    pub(super) fn next_within(&mut self) -> Option<Entry<'_>> {
+        let next = match self.direction {
+            Direction::Ascending => self.left.next(),
+            Direction::Descending => self.left.next_back(),
+        };
+        self.current = next?;
+        self.leaf.as_ref().map(|leaf| leaf.entry(self.current))
     }
 
     /// Goes on behind the current leaf.
@@ -214,7 +229,8 @@ impl LeafWalk {
             Direction::Descending => (bound.clone(), Some(position.clone())),
         };
         let scan = Scan::open_hurried(&self.snapshot, Family::Entries, bounds, CacheUse::Fill, DELETED_MAX);
-        Maker { scan: scan.towards(self.direction), position, bound, is_ahead: false }
+        let shape = self.shape;
+        Maker { scan: scan.towards(self.direction), shape, position, bound, is_ahead: false }
     }
 
     /// Makes the next step go on after all keys that start with the first `bytes` bytes of the current key.
@@ -277,7 +293,8 @@ impl Maker {
                     Err(_) => return Stop::Unknown,
                 }
             }
-            self.is_ahead = !entries.push(self.scan.key(), self.scan.value());
+            let (key, value) = (self.scan.key(), self.scan.value());
+            self.is_ahead = !entries.push(Entry { key, value, edge: self.shape.edge(key, value) });
             if self.is_ahead {
                 return Stop::Entry;
             }

@@ -21,11 +21,11 @@ use crate::catalog::indexes::Index;
 use crate::document::decode::{is_framed, stored};
 use crate::execute::choose::plans;
 use crate::execute::entry_walk::EntryWalk;
+use crate::execute::examined::Examined;
 use crate::execute::found_key;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::merge_walk::MergeWalk;
 use crate::execute::natural_walk::{Extent, NaturalWalk};
-pub(crate) use crate::execute::open_scan::Examined;
 use crate::execute::open_scan::{OpenScan, ScanStep, Visited};
 use crate::execute::read_view::{ReadState, ReadView};
 use crate::execute::rest::Rest;
@@ -543,6 +543,14 @@ impl ScanSequence {
     fn step(&mut self, selector: &Selector, most: u32) -> Result<Advanced> {
         let operation = selector.variables().operation();
         for _ in 0..most {
+            match self.advance_straight(selector)? {
+                Some(true) => return Ok(Advanced::Match),
+                Some(false) => {
+                    operation.step()?;
+                    continue;
+                }
+                None => {}
+            }
             let Some(current) = &mut self.current else {
                 let Some(access) = self.pending.next() else { return Ok(Advanced::End) };
                 self.open(access, selector)?;
@@ -566,6 +574,21 @@ impl ScanSequence {
             }
         }
         Ok(Advanced::NotYet)
+    }
+
+    /// Steps to the next entry of the leaf in which a scan of entries is, and says whether its document matches, if no document can be
+    /// found twice.
+    #[inline]
+    fn advance_straight(&mut self, selector: &Selector) -> Result<Option<bool>> {
+        let (None, Some(Current::One(scan)), Some(examined)) =
+            (&self.visited, &mut self.current, self.examined.get_mut(self.first))
+        else {
+            return Ok(None);
+        };
+        let OpenScan::Entries { walk, .. } = &mut **scan else { return Ok(None) };
+        let is_match = walk.advance_straight(selector, examined)?;
+        examined.matched += u64::from(is_match == Some(true));
+        Ok(is_match)
     }
 
     /// Opens the next scan, or several that are merged.

@@ -14,7 +14,8 @@ use query::planner::MergeOrder;
 
 use crate::document::decode::stored;
 use crate::execute::entry_walk::EntryVerdict;
-use crate::execute::open_scan::{Advanced, Examined, OpenScan, ScanStep, Visited};
+use crate::execute::examined::Examined;
+use crate::execute::open_scan::{Advanced, OpenScan, ScanStep, Visited};
 use crate::execute::rest::Rest;
 use crate::plan::selector::Selector;
 

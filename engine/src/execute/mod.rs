@@ -2,7 +2,9 @@
 //! pipeline.
 
 pub(crate) mod choose;
+mod entry_shape;
 mod entry_walk;
+mod examined;
 pub(crate) mod explain;
 mod field_lookup;
 pub(crate) mod foreign;

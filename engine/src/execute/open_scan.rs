@@ -8,6 +8,7 @@ use query::operation::Reservation;
 
 use crate::document::decode::{is_framed, stored};
 use crate::execute::entry_walk::{EntryStep, EntryVerdict, EntryWalk};
+use crate::execute::examined::Examined;
 use crate::execute::key_walk::{KeyStep, KeyWalk};
 use crate::execute::rest::Rest;
 use crate::plan::bounds::ID_FIELD;
@@ -33,16 +34,6 @@ pub(super) struct Visited {
     /// The memory of the keys.
     bytes: usize,
     reserved: Reservation,
-}
-
-/// The reads of a walk so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Examined {
-    /// Entries of indexes, and the key of the record if the filter fixes the `_id`.
-    pub(crate) keys: u64,
-    pub(crate) documents: u64,
-    /// The documents that matched.
-    pub(crate) matched: u64,
 }
 
 /// The result of a step without a look at the document.
@@ -201,22 +192,5 @@ impl Visited {
         self.bytes += size_of::<Box<[u8]>>() + record_key.len();
         self.reserved.grow_by_doubling(self.bytes)?;
         Ok(self.keys.insert(Box::from(record_key)))
-    }
-}
-
-impl Examined {
-    /// Adds what another walk has read.
-    pub(super) fn add(&mut self, other: Self) {
-        self.keys += other.keys;
-        self.documents += other.documents;
-        self.matched += other.matched;
-    }
-
-    /// The reads of several walks together.
-    pub(super) fn sum(parts: &[Self]) -> Self {
-        parts.iter().fold(Self::default(), |mut sum, part| {
-            sum.add(*part);
-            sum
-        })
     }
 }

@@ -12,8 +12,9 @@ use query::sort::Sort;
 use query::sort::error::Error as SortError;
 use query::sort::spilling::{SortedPayloads, SpillingSorter};
 
+use crate::execute::examined::Examined;
 use crate::execute::found_key::with_record_id;
-use crate::execute::matches::{Examined, Matches};
+use crate::execute::matches::Matches;
 use crate::execute::read_view::ReadView;
 use crate::execute::rest::Rest;
 use crate::plan::access::{Asked, Needed};

@@ -15,7 +15,7 @@ use query::planner::{Access, EntryScan, Plan};
 use crate::catalog::indexes::{ID_INDEX_NAME, Index};
 use crate::catalog::settings::COLLATION;
 use crate::document::print::{print_value, with_sort_keys_shown};
-use crate::execute::matches::Examined;
+use crate::execute::examined::Examined;
 use crate::execute::rows::Work;
 use crate::results::number;
 
