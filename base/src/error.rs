@@ -132,7 +132,7 @@ impl Error {
     /// # fn main() -> cairndb::Result<()> {
     /// # let folder = tempfile::tempdir()?;
     /// # let client = Client::open(folder.path().join("db"))?;
-    /// let error = client.database("app").sequence("orders").next_value().run().expect_err("there is no such sequence");
+    /// let error = client.database("app").sequence("orders").next_value().run().expect_err("no such sequence exists");
     /// assert_eq!((error.sequoia_code(), error.code()), (Some(-324), Some(2)));
     /// # Ok(())
     /// # }
@@ -481,7 +481,7 @@ pub enum ErrorKind {
     /// Some writes of a `bulk_write` were rejected; the others are done.
     #[error("{0}")]
     BulkWrite(BulkWriteError),
-    /// A call on a bucket of files failed: there is no such file, or its documents are not those of a file.
+    /// A call on a bucket of files failed: no such file exists, or its documents are not those of a file.
     #[error("{0}")]
     GridFs(GridFsErrorKind),
     /// A session cannot do what it was asked to: it has no transaction, or has one already. Nothing was changed.

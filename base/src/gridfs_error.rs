@@ -14,7 +14,7 @@ use bson::Bson;
 /// # fn main() -> cairndb::Result<()> {
 /// let client = Client::in_memory()?;
 /// let bucket = client.database("media").gridfs_bucket(None);
-/// let error = bucket.delete(7.into()).run().expect_err("there is no such file");
+/// let error = bucket.delete(7.into()).run().expect_err("no such file exists");
 /// assert!(matches!(error.kind(), ErrorKind::GridFs(GridFsErrorKind::FileNotFound { .. })));
 /// # Ok(())
 /// # }

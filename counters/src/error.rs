@@ -42,7 +42,7 @@ impl Error {
         &self.kind
     }
 
-    /// SequoiaDB's number of what a sequence rejects: -325 where no value is left, -324 where there is no such sequence, -6
+    /// SequoiaDB's number of what a sequence rejects: -325 where no value is left, -324 where no such sequence exists, -6
     /// for a value that a field rejects. Returns `None` for other failures.
     ///
     /// ```

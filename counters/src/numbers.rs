@@ -11,7 +11,7 @@ use crate::results::{InsertedMany, InsertedOne};
 pub trait Numbers {
     /// Draws the next value of a sequence. No other call gets the same, in whatever process.
     ///
-    /// Fails with -324 if there is no such sequence, and with -325 if no value is left.
+    /// Fails with -324 if no such sequence exists, and with -325 if no value is left.
     ///
     /// ```
     /// # #[cfg(feature = "cairndb")]

@@ -11,7 +11,7 @@ use crate::pattern::Unanswered;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such operator, or not at this place of a filter.
+    /// No such operator exists, or not at this place of a filter.
     #[error("unknown {}operator: {operator}{}", level(path), of(path))]
     UnknownOperator {
         /// The path of the field that the operator belongs to; empty at the top level.
@@ -254,7 +254,7 @@ pub enum Fault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeywordFault {
-    /// There is no such keyword.
+    /// No such keyword exists.
     #[error("it is unknown")]
     Unknown,
     /// JSON Schema has the keyword, and MongoDB's dialect does not.

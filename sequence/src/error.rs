@@ -146,7 +146,7 @@ pub enum SequenceError {
         /// The name.
         name: String,
     },
-    /// There is no such sequence: it never was, or it was dropped or renamed.
+    /// No such sequence exists: it never was, or it was dropped or renamed.
     #[error("there is no sequence {name}")]
     NotFound {
         /// The name, shortened.

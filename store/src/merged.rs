@@ -51,7 +51,7 @@ impl Merged {
         &self.stored
     }
 
-    /// Moves to another key. Returns `false` if there is no current key afterwards.
+    /// Moves to another key. Returns `false` if no key is current afterwards.
     pub(super) fn step(&mut self, step: Step<'_>) -> bool {
         match step {
             Step::First => self.go(Direction::Ascending, step, Bound::Included(&[])),

@@ -115,7 +115,7 @@ impl CacheUse {
 }
 
 impl Keys {
-    /// Moves to another key. Returns `false` if there is no current key afterwards.
+    /// Moves to another key. Returns `false` if no key is current afterwards.
     #[inline]
     fn step(&mut self, step: Step<'_>) -> bool {
         match self {

@@ -163,7 +163,7 @@ impl Snapshot {
     }
 
     /// Replaces the content of `record` by a record, which `read` reads from the snapshot if it is not in memory. What `read` leaves open by
-    /// `None` is looked up. Returns `false` if there is no such record.
+    /// `None` is looked up. Returns `false` if no such record exists.
     #[inline]
     pub fn record_by(
         &self,

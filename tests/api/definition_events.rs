@@ -183,7 +183,7 @@ fn a_transaction_shows_what_it_makes_and_the_session_of_its_driver() {
     assert_eq!(insert.get_i64("txnNumber").ok(), Some(12));
     let id = Uuid::from_bytes([7; 16]);
     assert_eq!(insert.get_document("lsid").ok(), Some(&doc! { "id": id }));
-    // A write that is no part of a transaction shows none.
+    // A write that is not a part of a transaction shows none.
     shop.collection("orders").insert_one(doc! { "_id": 2, "n": 2 }).run().expect("stored");
     let plain = next(&mut stream);
     assert!(!plain.contains_key("lsid") && !plain.contains_key("txnNumber"), "{plain}");

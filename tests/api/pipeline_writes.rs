@@ -443,7 +443,7 @@ fn a_target_that_is_dropped_renamed_and_written_to_meanwhile_is_whole_or_absent(
     let shop = shop(&client, 200);
     let target = collection(&shop, "target");
     let meddle = || {
-        // Each may come when there is no such collection.
+        // Each may come when no such collection exists.
         drop(target.rename("moved").drop_target(true).run());
         target.insert_one(doc! { "generation": -1_i64 }).run().expect("inserted");
         target.drop().run().expect("dropped");

@@ -132,7 +132,7 @@ async fn any_within(signals: &mut [unix::Signal], time: Duration) -> bool {
 /// Ends the child and all that it started, and returns when they are gone: until then they could write into the folder.
 fn end(child: &mut Child) -> Outcome<()> {
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("a process without a number")?;
-    // There is no such group if all of them have ended.
+    // No such group exists if all of them have ended.
     let _ = kill_process_group(group, Signal::KILL);
     child.wait()?;
     let started = Instant::now();

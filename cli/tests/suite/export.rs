@@ -139,7 +139,7 @@ fn filters_have_a_largest_size() {
     ] {
         fixture.refused(&["shop.orders", "--filter", filter], 2, words);
     }
-    // What is no document is shown as far as people read.
+    // What is not a document is shown as far as people read.
     let output = fixture.export(&["shop.orders", "--filter", "Array(1e5).fill('x')"]);
     complains(&output, 2, "--filter must be a document, and is [\"x\", ");
     assert!(output.stderr.len() < 1000, "{}", output.stderr.len());

@@ -437,7 +437,7 @@ fn what_was_imported_and_is_missing_is_not_passed_over() {
     }
 }
 
-/// A delete leaves an empty collection, which is no reason not to go on.
+/// A delete leaves an empty collection, which is not a reason not to go on.
 #[test]
 fn an_import_that_deletes_goes_on_in_an_empty_collection() {
     let documents: Vec<Document> = (0..20).map(|id| doc! { "_id": id }).collect();

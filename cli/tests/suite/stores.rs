@@ -73,7 +73,7 @@ fn a_name_that_is_no_text_is_taken_as_it_is() {
         let status = match words.first() {
             // It goes on until it is told to end.
             Some(&"serve") => continue,
-            // There is no such server, and the collection of the archive is there.
+            // No such server exists, and the collection of the archive is there.
             Some(&"migrate") => 6,
             Some(&"restore") => 1,
             Some(_) | None => 0,

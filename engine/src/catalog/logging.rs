@@ -117,7 +117,7 @@ impl Catalog {
         }
     }
 
-    /// Logs the changes of a scope no more. Its streams are lost. It is no error if they are not logged.
+    /// Logs the changes of a scope no more. Its streams are lost. It is not an error if they are not logged.
     ///
     /// # Errors
     /// With code 72 if they are logged with a larger scope.

@@ -34,7 +34,7 @@ impl ViewChange {
 }
 
 impl Catalog {
-    /// Creates a view. It is no error if it is there with the same definition.
+    /// Creates a view. It is not an error if it is there with the same definition.
     pub(crate) fn create_view(
         &self,
         storage: Storage<'_>,

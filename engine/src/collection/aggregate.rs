@@ -563,7 +563,7 @@ fn explain_search(
     // The stages are executed to their end, and the search reports its work through `report`: a `$limit` among the stages
     // can end it early.
     let (start, skip, report) = (Instant::now(), search.skip, WorkReport::default());
-    // This stays the answer if there is no collection. MongoDB's plan for it is EOF.
+    // This stays the answer if the collection does not exist. MongoDB's plan for it is EOF.
     let mut explained = Explained::without_reading(&filter, "EOF", depth);
     let selector = search.selector.clone();
     let open = |view: ReadView| {

@@ -97,7 +97,7 @@ impl LimitsChange {
     }
 }
 
-/// Makes a collection or a view. It is no error if it is there and was declared alike.
+/// Makes a collection or a view. It is not an error if it is there and was declared alike.
 pub(crate) fn create(
     shared: &Shared,
     caller: &Caller,

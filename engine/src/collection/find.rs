@@ -71,7 +71,7 @@ impl<T> Collection<T> {
         }
     }
 
-    /// Finds one document that matches the filter: the first in the sort order, or any if there is no sort.
+    /// Finds one document that matches the filter: the first in the sort order, or any if no sort is given.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};
@@ -370,7 +370,7 @@ fn open(
     options: &FindOptions,
     limit: Option<u64>,
 ) -> Result<RawCursor> {
-    // Parsed before the store is entered: a malformed filter is rejected even if there is no collection.
+    // Parsed before the store is entered: a malformed filter is rejected even if the collection does not exist.
     let search = search(collection, filter, options, limit, asking(options))?;
     if is_tailable(options) {
         collection.refuse_in_transaction("a tailable cursor")?;

@@ -83,7 +83,7 @@ impl<T> Collection<T> {
 
     /// Removes the index with this name.
     ///
-    /// Fails with code 27 (`IndexNotFound`) if there is no such index, and with code 72 (`InvalidOptions`) for the index on
+    /// Fails with code 27 (`IndexNotFound`) if no such index exists, and with code 72 (`InvalidOptions`) for the index on
     /// `_id`, which cannot be removed.
     ///
     /// ```

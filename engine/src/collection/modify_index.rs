@@ -22,7 +22,7 @@ impl<T> Collection<T> {
     /// Changes the index with this name: hides it from searches or shows it again, or changes after what time documents
     /// expire. Its entries stay as they are, so this lasts no longer for a large collection.
     ///
-    /// Fails with code 27 (`IndexNotFound`) if there is no such index. The index on `_id` cannot be changed.
+    /// Fails with code 27 (`IndexNotFound`) if no such index exists. The index on `_id` cannot be changed.
     ///
     /// ```
     /// # use cairndb::{Client, Hint, IndexModel, bson::{Document, doc}};

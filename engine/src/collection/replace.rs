@@ -28,7 +28,7 @@ use crate::write::modified::Shown;
 use crate::write::update;
 
 impl<T: Serialize> Collection<T> {
-    /// Replaces one document that matches the filter: the first in the sort order, or any if there is no sort.
+    /// Replaces one document that matches the filter: the first in the sort order, or any if no sort is given.
     ///
     /// The `_id` stays. A replacement with another `_id` fails with code 66 (`ImmutableField`), and one with a top-level
     /// name that starts with `$` fails with code 52. With [`upsert(true)`](ReplaceOne::upsert) the replacement is inserted

@@ -29,7 +29,7 @@ use crate::write::modified::{Counts, Shown};
 use crate::write::update;
 
 impl<T> Collection<T> {
-    /// Changes one document that matches the filter: the first in the sort order, or any if there is no sort.
+    /// Changes one document that matches the filter: the first in the sort order, or any if no sort is given.
     ///
     /// The document is read and written under a latch, so the increments (`$inc`) of any number of threads add up.
     ///

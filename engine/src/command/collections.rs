@@ -141,7 +141,7 @@ pub(super) fn drop(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
     let indexes = if is_view { 0 } else { collection.handle.indexes()?.map_or(0, |indexes| indexes.len()) };
     collection.drop().run()?;
     let mut reply = doc! {};
-    // Every collection has the index on `_id`, so 0 means that there was no collection. That is no error.
+    // Every collection has the index on `_id`, so 0 means that there was no collection. That is not an error.
     if indexes > 0 {
         reply.insert("nIndexesWas", number(indexes as u64));
     }

@@ -323,7 +323,7 @@ impl RawCursor {
         RawDocument::from_bytes(current.unwrap_or(EMPTY)).expect("advance() checked the bytes")
     }
 
-    /// Frees memory until [`advance`](Self::advance) is called again. There is no current document then.
+    /// Frees memory until [`advance`](Self::advance) is called again. No document is current then.
     pub(crate) fn rest(&mut self) {
         self.has_current = false;
         self.release(Rest::Release);

@@ -254,7 +254,7 @@ impl<T> Cursor<T> {
     }
 
     /// Frees memory until [`advance`](Self::advance) is called again. Use it before a cursor waits for a long time. The
-    /// snapshot and sorted documents are kept. There is no current document then; [`step_back`](Self::step_back) is for
+    /// snapshot and sorted documents are kept. No document is current then; [`step_back`](Self::step_back) is for
     /// a reader who still needs it.
     ///
     /// A pipeline keeps its current document, which counts as memory of the operation. If that is not allowed so much, the
@@ -308,7 +308,7 @@ impl<T> Cursor<T> {
 
     /// Decodes the current document. With a type that borrows, strings are not copied.
     ///
-    /// Fails if there is no current document: before the first [`advance`](Self::advance), and after the end.
+    /// Fails if no document is current: before the first [`advance`](Self::advance), and after the end.
     ///
     /// ```
     /// # use cairndb::{Client, bson::{Document, doc}};

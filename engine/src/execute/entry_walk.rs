@@ -145,7 +145,7 @@ pub(super) enum EntryStep {
     Within,
     /// An entry with a field that is not within the bounds.
     Outside,
-    /// A key was looked up, and there is no such entry.
+    /// A key was looked up, and no such entry exists.
     Absent,
     End,
 }

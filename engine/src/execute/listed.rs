@@ -112,7 +112,7 @@ fn first_entry(database: &Arc<Database>, index: &Index, key: &[u8]) -> Result<Op
 }
 
 /// Finds all documents whose field has a value, `limit` of them at most, by an index on this field alone. Returns `None` if a search must find them:
-/// there is no such index, or they are many.
+/// no such index exists, or they are many.
 pub(crate) fn find_listed<'a>(
     database: &Arc<Database>,
     find: impl Fn() -> Result<Option<FoundCollection<'a>>>,

@@ -149,7 +149,7 @@ impl Matches {
         Ok(Self { selector, everything, is_sorted: true, has_id_keys: false, source, examined })
     }
 
-    /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if there is no such plan.
+    /// Opens a walk over a read view by a plan that needs no sort. Returns `None` if no such plan exists.
     pub(crate) fn open_sorted(view: ReadView, selector: Selector, order: &Order) -> Result<Option<Self>> {
         // Plans come best first, so this is the best of those without a sort.
         let asked = Asked {

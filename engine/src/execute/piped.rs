@@ -22,7 +22,7 @@ pub(crate) struct Piped {
 }
 
 impl Piped {
-    /// Runs a pipeline over rows. `rows` are absent if there is no collection, which is like an empty one.
+    /// Runs a pipeline over rows. `rows` are absent if the collection does not exist, which is like an empty one.
     /// `foreign` are the other collections that it reads.
     pub(crate) fn over_rows(pipeline: Pipeline, rows: Option<Rows>, foreign: ForeignViews) -> Self {
         let operation = pipeline.variables().operation().clone();

@@ -46,14 +46,14 @@ pub(crate) struct ReadView {
 pub(crate) enum ReadState {
     /// The whole store.
     Snapshot(Arc<Snapshot>),
-    /// The only record that the filter can match. The bytes are absent if there is no such record.
+    /// The only record that the filter can match. The bytes are absent if no such record exists.
     Record { key: PointKey, bytes: Option<Vec<u8>> },
 }
 
 /// A record that was looked up.
 pub(crate) struct FoundRecord<K> {
     pub(crate) key: K,
-    /// Absent if there is no such record.
+    /// Absent if no such record exists.
     pub(crate) bytes: Option<Vec<u8>>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct FoundRecord<K> {
 pub(crate) type FoundCollection<'a> = Cow<'a, Arc<CollectionState>>;
 
 impl ReadView {
-    /// Looks up a collection by `find` and takes a snapshot. Returns `None` if there is no collection.
+    /// Looks up a collection by `find` and takes a snapshot. Returns `None` if the collection does not exist.
     pub(crate) fn take<'a>(
         database: &Arc<Database>,
         find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
@@ -77,7 +77,7 @@ impl ReadView {
     }
 
     /// Looks up a collection by `find` and gets the read state for a search: one record if the filter fixes the `_id`,
-    /// otherwise a snapshot. Returns `None` if there is no collection.
+    /// otherwise a snapshot. Returns `None` if the collection does not exist.
     pub(crate) fn for_search<'a>(
         database: &Arc<Database>,
         find: impl Fn() -> Result<Option<FoundCollection<'a>>>,
@@ -298,7 +298,7 @@ fn order_of(found: &CollectionState) -> Option<OrderId> {
     found.order().map(|order| order.id)
 }
 
-/// Looks up a collection by `find`, and one record of it. Returns `None` if there is no collection.
+/// Looks up a collection by `find`, and one record of it. Returns `None` if the collection does not exist.
 #[inline]
 pub(crate) fn look_up<'a, K: AsRef<[u8]>>(
     database: &Arc<Database>,

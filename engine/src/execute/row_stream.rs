@@ -12,7 +12,7 @@ use crate::execute::rows::Rows;
 
 /// Rows as the input of a pipeline.
 pub(super) struct RowStream {
-    /// Absent if there is no collection.
+    /// Absent if the collection does not exist.
     rows: Option<Rows>,
     operation: OperationContext,
     /// The memory of the current row while the pipeline rests.
@@ -24,7 +24,7 @@ pub(super) struct RowStream {
 }
 
 impl RowStream {
-    /// A stream of rows. They are absent if there is no collection, which is like an empty one.
+    /// A stream of rows. They are absent if the collection does not exist, which is like an empty one.
     pub(super) fn new(rows: Option<Rows>, operation: OperationContext) -> Self {
         Self { rows, operation, held: None, refused: None, metadata: None }
     }

@@ -80,7 +80,7 @@ pub struct OpenDownloadStreamByName<'a> {
 }
 
 impl OpenDownloadStream<'_> {
-    /// Opens the stream. Fails with [`GridFsErrorKind::FileNotFound`] if there is no such file.
+    /// Opens the stream. Fails with [`GridFsErrorKind::FileNotFound`] if no such file exists.
     pub fn run(self) -> Result<GridFsDownloadStream> {
         match self.bucket.parts.files.find_one(by_id(&self.id)).run()? {
             Some(document) => {

@@ -36,7 +36,7 @@ impl GridFsBucket {
         Find { bucket: self, filter, options: GridFsFindOptions::default() }
     }
 
-    /// Finds one file that matches the filter: the first in the sort order, or any if there is no sort.
+    /// Finds one file that matches the filter: the first in the sort order, or any if no sort is given.
     ///
     /// ```
     /// # use cairndb::{Client, bson::doc};

@@ -117,7 +117,7 @@ const STRENGTHS: [CollationStrength; 5] = [
 ];
 
 impl FromArgument for Collation {
-    /// An empty document is no collation.
+    /// An empty document is not a collation.
     fn from_argument(arguments: &Arguments<'_>, field: &str) -> Result<Option<Self>> {
         let given = arguments.document(field)?.filter(|collation| !collation.is_empty());
         given.map(Self::from_document).transpose()

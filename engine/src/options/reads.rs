@@ -44,7 +44,7 @@ options!(
         /// Whether the cursor goes on after the last document, with those that are inserted later. Only a capped collection can be
         /// read so, in the order of its documents: all else fails with code 2 (`BadValue`).
         cursor_type: CursorType = "tailable",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document = "let",
@@ -112,7 +112,7 @@ options!(
         collation: Collation = "collation",
         /// A comment. It is accepted, and neither stored nor logged.
         comment: Bson,
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document = "let",
@@ -147,7 +147,7 @@ options!(
         collation: Collation = "collation",
         /// A comment. It is accepted, and neither stored nor logged.
         comment: Bson,
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// The number at which counting stops. It must be positive.
         limit: u64,
@@ -181,7 +181,7 @@ options!(
         collation: Collation = "collation",
         /// A comment. It is accepted, and neither stored nor logged.
         comment: Bson,
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// The time limit. When it is over the call fails with code 50 (`MaxTimeMSExpired`).
         max_time: Duration,

@@ -101,7 +101,7 @@ options!(
     DeleteOptions, delete_option, {
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation = "collation",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document,
@@ -140,7 +140,7 @@ options!(
         upsert: bool = "upsert",
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation = "collation",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document,
@@ -183,7 +183,7 @@ options!(
         upsert: bool = "upsert",
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation = "collation",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document,
@@ -239,7 +239,7 @@ options!(
         write_concern: WriteConcern = "writeConcern",
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation = "collation",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document = "let",
@@ -285,7 +285,7 @@ options!(
         write_concern: WriteConcern = "writeConcern",
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation = "collation",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document = "let",
@@ -324,7 +324,7 @@ options!(
         write_concern: WriteConcern = "writeConcern",
         /// The rules by which strings are compared. By default their bytes are compared.
         collation: Collation = "collation",
-        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if there is no such index.
+        /// The index to use, by its keys or its name. The call fails with code 2 (`BadValue`) if no such index exists.
         hint: Hint = "hint",
         /// Variables for expressions, where `$$name` is the value of the variable `name`.
         let_vars: Document = "let",

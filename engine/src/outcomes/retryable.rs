@@ -106,7 +106,7 @@ pub(crate) enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Staged {
     Row,
-    /// The batch makes room, and is no effect of a statement.
+    /// The batch makes room, and is not an effect of a statement.
     Nothing,
 }
 

@@ -219,7 +219,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x80;
-            // Whatever it is, it is no panic.
+            // Whatever it is, it is not a panic.
             if let Err(error) = Row::decode(&key, &damaged) {
                 assert!(error.is_corruption(), "{error:?}");
             }

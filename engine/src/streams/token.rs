@@ -100,7 +100,7 @@ impl ResumeToken {
     /// The place of the token in a log.
     ///
     /// # Errors
-    /// With code 260, if it is no token, or one of another log.
+    /// With code 260, if it is not a token, or one of another log.
     pub(super) fn place(&self, log: LogId) -> Result<Place> {
         let bytes = self.bytes().ok_or_else(|| self.refused("it is not 18 bytes in hexadecimal digits"))?;
         let [version, rest @ ..] = bytes;

@@ -61,7 +61,7 @@ pub(crate) enum Isolation {
     Snapshot,
     /// And it is still so when the transaction commits, if that writes.
     Serializable,
-    /// It is no transaction, but a session that reads one state as long as it lasts: a new one, or that of a time.
+    /// It is not a transaction, but a session that reads one state as long as it lasts: a new one, or that of a time.
     OneState(Option<StateTime>),
 }
 
@@ -212,7 +212,7 @@ impl Transaction {
         Ok(open)
     }
 
-    /// Whether it is no transaction, but a session that reads one state.
+    /// Whether it is not a transaction, but a session that reads one state.
     fn reads_one_state(&self) -> bool {
         matches!(self.isolation, Isolation::OneState(_))
     }
@@ -237,7 +237,7 @@ impl Transaction {
         Error::command(Code::INVALID_OPTIONS, message)
     }
 
-    /// Refuses a write that is no part of a transaction.
+    /// Refuses a write that is not a part of a transaction.
     pub(crate) fn admit_write(&self, what: &str) -> Result<()> {
         if self.reads_one_state() { Err(self.refused(what)) } else { Ok(()) }
     }

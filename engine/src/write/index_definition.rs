@@ -111,7 +111,7 @@ pub(crate) fn clustered(declared: &ClusteredIndex) -> Result<Clustered> {
 }
 
 /// Checks an index that is asked for as the one of a clustered collection, which has it. `present` is how the collection was
-/// declared, or `None` if there is no collection.
+/// declared, or `None` if the collection does not exist.
 pub(crate) fn check_clustered(model: &IndexModel, present: Option<&Option<Clustered>>) -> Result<Arc<str>> {
     if model.options.as_ref().and_then(|options| options.unique) != Some(true) {
         return Err(cannot_create("the 'clustered' option requires unique: true to be specified".to_owned()));

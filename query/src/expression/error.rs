@@ -13,7 +13,7 @@ pub enum Error {
     /// The operation that evaluates the expression must end.
     #[error(transparent)]
     Interrupted(#[from] crate::operation::Interruption),
-    /// There is no such operator.
+    /// No such operator exists.
     #[error("Unrecognized expression '{operator}'")]
     UnknownOperator {
         /// The operator's name.

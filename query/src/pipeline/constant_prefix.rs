@@ -75,7 +75,7 @@ impl<'i, E: From<Error> + 'i> ConstantPrefix<'i, E> {
 }
 
 impl<E> Shared<'_, E> {
-    /// Keeps a result, or gives all up if there is no memory for it.
+    /// Keeps a result, or gives all up if memory is short for it.
     fn keep(&mut self, document: &Arc<RawDocumentBuf>) {
         if self.is_given_up {
             return;

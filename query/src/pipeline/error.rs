@@ -40,7 +40,7 @@ pub enum Fault {
     /// The stage does not have exactly one field.
     #[error("a pipeline stage specification object must contain exactly one field")]
     FieldCount,
-    /// There is no such stage.
+    /// No such stage exists.
     #[error("Unrecognized pipeline stage name: '{stage}'")]
     Unknown {
         /// The name.
@@ -154,13 +154,13 @@ pub enum Fault {
         /// MongoDB's code.
         code: Code,
     },
-    /// There is no such accumulator.
+    /// No such accumulator exists.
     #[error("unknown group operator '{operator}'")]
     UnknownAccumulator {
         /// Its name.
         operator: String,
     },
-    /// There is no such operator of windows.
+    /// No such operator of windows exists.
     #[error("Unrecognized window function, {operator}")]
     UnknownWindowOperator {
         /// Its name.

@@ -267,7 +267,7 @@ fn leading_bounds<'a>(request: &Request<'a>, access: &'a Access) -> Option<Leadi
     Some(fields.zip(&scan.bounds).take_while(|(_, set)| !set.is_all()).collect())
 }
 
-/// The scan of the records that can match. `direction` counts only if there is no sort.
+/// The scan of the records that can match. `direction` counts only without a sort.
 fn records(request: &Request<'_>, direction: Direction, budget: &PlanningBudget<'_>) -> Ranked {
     let target = RECORDS.as_ref().map(|spec| ScanTarget::records(spec, request.has_shortened_ids));
     let bounded = target.and_then(|target| Some((target, bounds_of(request.filter, target, budget)?)));

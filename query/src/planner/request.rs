@@ -62,7 +62,7 @@ pub struct Request<'a> {
 /// An index or order that a caller requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// The records, in this direction if there is no sort.
+    /// The records, in this direction without a sort.
     Records(Direction),
     /// The index at this position of [`Request::indexes`].
     Index(usize),

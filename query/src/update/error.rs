@@ -17,7 +17,7 @@ pub enum Error {
     /// The document has no operators, so it is a replacement.
     #[error("the update has no operators, so that it is a replacement")]
     Replacement,
-    /// There is no such operator, or a plain field follows an operator.
+    /// No such operator exists, or a plain field follows an operator.
     #[error("unknown modifier: {operator}")]
     UnknownOperator {
         /// The name.
@@ -393,7 +393,7 @@ pub enum StageFault {
     /// The stage does not have exactly one field.
     #[error("a pipeline stage specification object must contain exactly one field")]
     FieldCount,
-    /// There is no such stage.
+    /// No such stage exists.
     #[error("Unrecognized pipeline stage name: '{stage}'")]
     Unknown {
         /// The name.

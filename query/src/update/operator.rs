@@ -68,7 +68,7 @@ pub(super) struct OperatorCall<'c> {
     pub(super) collation: &'c Collation,
 }
 
-/// The operator with a name, and the name as a constant. Returns `None` if there is no such operator.
+/// The operator with a name, and the name as a constant. Returns `None` if no such operator exists.
 pub(super) fn operator(name: &str) -> Option<(&'static str, Operator)> {
     OPERATORS.entry(name).copied()
 }

@@ -47,7 +47,7 @@ fn source<'d>(rename: &Rename, document: &'d RawDocument) -> Result<Option<Renam
     Ok(Some(RenameSource { kind: field.kind(), bytes: field.bytes() }))
 }
 
-/// The field at a path, and whether it is inside an array. Returns `None` if there is no such field.
+/// The field at a path, and whether it is inside an array. Returns `None` if no such field exists.
 fn find<'d>(document: &'d RawDocument, path: &UpdatePath) -> Result<Option<(Field<'d>, bool)>, Error> {
     let mut in_array = false;
     let mut found: Option<Field<'d>> = None;

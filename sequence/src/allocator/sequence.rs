@@ -71,10 +71,10 @@ pub struct Snapshot {
     pub initial: bool,
     /// The number of times that the sequence has started over.
     pub cycled_count: i32,
-    /// The last value that the shared acquirer handed out or skipped. `None` if there is no such value.
+    /// The last value that the shared acquirer handed out or skipped. `None` if no such value exists.
     pub last_used: Option<i64>,
     /// The value up to which all values count as used if the sequence is closed now: a copy of it has to start after
-    /// that value. `None` if there is no such value.
+    /// that value. `None` if no such value exists.
     pub used_up_to: Option<i64>,
     /// The number of values that are left, in blocks too, before the sequence ends or starts over.
     pub remaining: u64,

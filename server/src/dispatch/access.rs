@@ -77,7 +77,7 @@ fn has_writing_stage(command: &RawDocument) -> Result<bool, Failure> {
 
 fn is_writing(pipeline: &RawArray) -> Result<bool, Failure> {
     for stage in pipeline {
-        // A value that is not a document is no stage; the engine rejects it.
+        // A value that is not a document is not a stage; the engine rejects it.
         let Some(stage) = stage?.as_document() else { continue };
         for field in stage {
             if matches!(field?.0.as_str(), "$out" | "$merge") {

@@ -5,7 +5,7 @@ use cairndb::{Error, ErrorKind, Sequence};
 
 use super::{Numbers, sequence_refuses};
 
-/// Every verb of the handle answers that there is no such sequence.
+/// Every verb of the handle answers that no such sequence exists.
 #[track_caller]
 fn is_gone(sequence: &Sequence) {
     let words = format!("there is no sequence {}", sequence.name());

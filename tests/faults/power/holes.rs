@@ -71,7 +71,7 @@ fn power_oracle(level: Level) -> Oracle {
 
 /// A moment at which an older log has an end that no sync covers, the flush of one family waits for its sync, and writes have
 /// gone on in a newer log. The sync that waits is that of the flush, or of a journaled write. On a slow machine the sync in the
-/// background may come before it, and then there is no such end.
+/// background may come before it, and then no such end exists.
 fn between_two_logs(level: Level) -> Option<(Moment, String)> {
     let stage = Stage::open(level);
     let older = stage.newest_log();

@@ -15,7 +15,7 @@ use crate::soak::lasting::goes_on;
 const KEPT_MAX: usize = 200;
 /// The server no longer knows the cursor: it was idle for too long.
 const CURSOR_NOT_FOUND: i32 = 43;
-/// There is no such collection.
+/// No such collection exists.
 const NAMESPACE_NOT_FOUND: i32 = 26;
 
 pub(crate) struct Worker {
