@@ -199,7 +199,7 @@ fn a_ticket_stands_for_the_writes_before_it() {
 
 #[test]
 fn tickets_are_ordered_and_waiting_for_a_while_causes_no_sync() {
-    let begin = Instant::now();
+    let start = Instant::now();
     let (_scratch, client, things, session, first, second) = loop {
         let scratch = Scratch::new();
         let opening = Instant::now();
@@ -225,7 +225,7 @@ fn tickets_are_ordered_and_waiting_for_a_while_causes_no_sync() {
             assert!(is_still_behind, "waiting for a while has synced");
             break (scratch, client, things, session, first, second);
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "the background always syncs before");
+        assert!(start.elapsed() < Duration::from_secs(60), "the background always syncs before");
     };
     // Another thread syncs, and wakes it; without end is allowed.
     thread::scope(|scope| {

@@ -206,12 +206,12 @@ fn a_kill_within_a_backup_harms_no_generation_and_leaves_nothing_for_long() {
     let all = ["backups", "--generations", "3"];
     report(&run(&fixture, &["backups", "--generations", "3", "--json"]));
     // The moments are spread over the time that a later backup needs on this machine, and some come after its end.
-    let begin = Instant::now();
+    let start = Instant::now();
     report(&run(&fixture, &["backups", "--generations", "3", "--json"]));
-    let whole = begin.elapsed();
+    let whole = start.elapsed();
     let mut killed = 0;
     for round in 0_u32.. {
-        if round >= 25 && (killed > 5 || begin.elapsed() > Duration::from_secs(60)) {
+        if round >= 25 && (killed > 5 || start.elapsed() > Duration::from_secs(60)) {
             break;
         }
         let mut child = fixture.run("backup", &all).stderr(Stdio::null()).spawn().expect("it works");
