@@ -191,7 +191,7 @@ impl DiskRoom {
         self.is_scarce() && self.held.lock().state == State::Low
     }
 
-    /// Admits a write while little is free. Fails if it is a put, and room is short for it.
+    /// Admits a write while little is free. Fails if it is a put for which too little room is left.
     #[cold]
     pub(crate) fn admit(&self, folder: &Path, charge: DiskCharge) -> Result<()> {
         let bytes = charge.bytes;

@@ -104,7 +104,7 @@ impl FromArgument for WriteConcern {
         let Some(concern) = arguments.document(field)? else { return Ok(None) };
         let of = Arguments::of(field, concern);
         // `provenance` is for the servers of a cluster, which pass a concern on. It changes nothing here.
-        of.allow_in_statement(&[], &["fsync", "j", "w", "wtimeout", "provenance"])?;
+        of.allow_in_statement(&["fsync", "j", "w", "wtimeout", "provenance"])?;
         let w = match of.given("w") {
             None => None,
             Some(Bson::String(mode)) if mode == "majority" => Some(Acknowledgment::Majority),
@@ -165,9 +165,14 @@ impl<'a> Arguments<'a> {
         self.check_read_concern()
     }
 
-    /// Rejects all fields of a document within a command but those of options and `known`. Such a document has no name of a command
+    /// Rejects all fields of a document within a command but `known`. Such a document has no name of a command
     /// and none of the fields that every command may have.
-    pub(crate) fn allow_in_statement(&self, options: &[&str], known: &[&str]) -> Result<()> {
+    pub(crate) fn allow_in_statement(&self, known: &[&str]) -> Result<()> {
+        self.allow_options_in_statement(&[], known)
+    }
+
+    /// Rejects all fields of a document within a command but those of options and `known`.
+    pub(crate) fn allow_options_in_statement(&self, options: &[&str], known: &[&str]) -> Result<()> {
         self.check_unknown(0, |field| options.contains(&field) || known.contains(&field))
     }
 
@@ -350,7 +355,7 @@ impl<'a> Arguments<'a> {
     fn check_read_concern(&self) -> Result<()> {
         let Some(concern) = self.document("readConcern")? else { return Ok(()) };
         let of = Arguments::of("readConcern", concern);
-        of.allow_in_statement(&[], &["level", "provenance"])?;
+        of.allow_in_statement(&["level", "provenance"])?;
         match of.one_of("level", &READ_CONCERNS)? {
             // As a MongoDB without replication rejects it.
             Some("snapshot") => Err(refused(

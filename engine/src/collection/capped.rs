@@ -48,7 +48,7 @@ impl<T> Collection<T> {
 
     /// Copies the documents into a new capped collection `name` of the same database, of at most `size` bytes, in the order in
     /// which a search finds them. The copy has the validator of this collection, and no index but that on `_id`; the oldest
-    /// documents are left out without room for all.
+    /// documents are left out if not all of them have room.
     ///
     /// The copy has its name once it is whole. Fails with code 26 (`NamespaceNotFound`) if this collection does not exist, and with
     /// code 48 (`NamespaceExists`) if the other one does.

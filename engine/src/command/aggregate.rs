@@ -86,7 +86,7 @@ fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> 
 fn read_cursor(arguments: &Arguments<'_>) -> Result<()> {
     let Some(cursor) = arguments.document("cursor")? else { return Ok(()) };
     let of = Arguments::of("cursor", cursor);
-    of.allow_in_statement(&[], &["batchSize"])?;
+    of.allow_in_statement(&["batchSize"])?;
     of.count("batchSize")?;
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(super) fn bulk_write(context: &CommandContext<'_>, arguments: &Arguments<'_>
     }
     if let Some(cursor) = arguments.document("cursor")? {
         let cursor = Arguments::of("bulkWrite.cursor", cursor);
-        cursor.allow_in_statement(&[], &["batchSize"])?;
+        cursor.allow_in_statement(&["batchSize"])?;
         cursor.count("batchSize")?;
     }
     let namespaces = namespaces(arguments)?;
@@ -82,7 +82,7 @@ fn namespaces(arguments: &Arguments<'_>) -> Result<Vec<Namespace>> {
     let entries = arguments.documents("nsInfo")?.ok_or_else(|| arguments.missing("nsInfo"))?;
     let namespace = |entry: &Document| {
         let entry = Arguments::of("bulkWrite.nsInfo", entry);
-        entry.allow_in_statement(&[], &["ns"])?;
+        entry.allow_in_statement(&["ns"])?;
         let name = entry.text("ns")?.ok_or_else(|| entry.missing("ns"))?;
         // The first dot ends the name of the database.
         let (database, collection) = name.split_once('.').unwrap_or((name, ""));
@@ -220,7 +220,7 @@ impl<'a> Operation<'a> {
                 let known: Vec<&str> = action.fields().iter().map(|(known, ..)| *known).collect();
                 let decoded = Document::try_from(statement)?;
                 let known = [&known[..], &[action.name()]].concat();
-                Arguments::of(Self::PLACE, &decoded).allow_in_statement(&[], &known)?;
+                Arguments::of(Self::PLACE, &decoded).allow_in_statement(&known)?;
                 // An option that asks for nothing.
                 continue;
             };

@@ -56,7 +56,7 @@ pub(super) fn open(context: &CommandContext<'_>, arguments: &Arguments<'_>) -> R
         return Err(refused(Code::TYPE_MISMATCH, message));
     };
     let options = Arguments::of(STAGE, options);
-    options.allow_in_statement(&[], &KNOWN)?;
+    options.allow_in_statement(&KNOWN)?;
     if arguments.document("let")?.is_some_and(|variables| !variables.is_empty()) {
         return Err(arguments.not_here("let"));
     }

@@ -92,7 +92,7 @@ fn clustered_index(arguments: &Arguments<'_>) -> Result<Option<ClusteredIndex>> 
         }
     };
     let fields = Arguments::of("create.clusteredIndex", index);
-    fields.allow_in_statement(&[], &["key", "name", "unique", "v"])?;
+    fields.allow_in_statement(&["key", "name", "unique", "v"])?;
     let key = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let unique = fields.boolean("unique")?.ok_or_else(|| fields.missing("unique"))?;
     if arguments.given("idIndex").is_some() {
@@ -110,7 +110,7 @@ fn check_id_index(arguments: &Arguments<'_>, collation: Option<&CollationOptions
     let Some(index) = arguments.document("idIndex")? else { return Ok(()) };
     let fields = Arguments::of("create.idIndex", index);
     // Versions of MongoDB differ in the name, `ns` and `v` that a dump has. Only the key matters here.
-    fields.allow_in_statement(&[], &["collation", "key", "name", "ns", "v"])?;
+    fields.allow_in_statement(&["collation", "key", "name", "ns", "v"])?;
     if let Some(given) = fields.read("collation")? {
         let of_collection = CollationOptions::rules(collation)?;
         check_id_collation(&CollationOptions::rules(Some(&given))?, &of_collection)?;

@@ -109,7 +109,7 @@ pub(super) fn read<'a>(
     statement: &Arguments<'_>,
     shared: &DeleteOptions,
 ) -> Result<Delete<'a>> {
-    statement.allow_in_statement(DeleteOptions::FIELDS, &["limit", "q"])?;
+    statement.allow_options_in_statement(DeleteOptions::FIELDS, &["limit", "q"])?;
     let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
     let DeleteOptions { let_vars, write_concern, .. } = shared.clone();
     let options = DeleteOptions { let_vars, write_concern, ..DeleteOptions::read(statement)? };

@@ -87,7 +87,7 @@ fn model(spec: &Document) -> Result<IndexModel> {
         }
         None => index_definition::check_id_index(spec)?,
     }
-    fields.allow_in_statement(&[], &KNOWN)?;
+    fields.allow_in_statement(&KNOWN)?;
     let keys = fields.document("key")?.ok_or_else(|| fields.missing("key"))?.clone();
     let name = fields.text("name")?.ok_or_else(|| fields.missing("name"))?.to_owned();
     if fields.integer("v")?.is_some_and(|version| version != 2) {

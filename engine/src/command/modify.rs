@@ -94,13 +94,13 @@ pub(super) fn validation(arguments: &Arguments<'_>) -> Result<ValidationChange> 
 pub(super) fn images(arguments: &Arguments<'_>) -> Result<Option<bool>> {
     let Some(images) = arguments.document("changeStreamPreAndPostImages")? else { return Ok(None) };
     let images = Arguments::of("changeStreamPreAndPostImages", images);
-    images.allow_in_statement(&[], &["enabled"])?;
+    images.allow_in_statement(&["enabled"])?;
     images.boolean("enabled")?.ok_or_else(|| images.missing("enabled")).map(Some)
 }
 
 /// The index that `collMod` names, and what it is to become.
 fn wanted<'a>(index: &Arguments<'a>) -> Result<(IndexSelector<'a>, IndexChange)> {
-    index.allow_in_statement(&[], &OF_INDEX)?;
+    index.allow_in_statement(&OF_INDEX)?;
     // Exactly one of them, as in MongoDB: two could name two indexes.
     let selector = match (index.text("name")?, index.document("keyPattern")?) {
         (Some(_), Some(_)) => {

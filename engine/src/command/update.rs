@@ -166,7 +166,7 @@ impl<'a> Statement<'a> {
         statement: &Arguments<'_>,
         shared: &Shared<'_>,
     ) -> Result<Self> {
-        statement.allow_in_statement(UpdateOptions::FIELDS, &STATEMENT)?;
+        statement.allow_options_in_statement(UpdateOptions::FIELDS, &STATEMENT)?;
         let filter = statement.document("q")?.ok_or_else(|| statement.missing("q"))?.clone();
         let is_multi = statement.boolean("multi")?.unwrap_or(false);
         // A document without operators is a replacement, which is another verb with other options.

@@ -124,22 +124,24 @@ impl LeafWalk {
     /// Steps to the next entry of the same leaf. Returns `false` if it has no more.
     #[inline]
     pub(super) fn advance_within(&mut self) -> bool {
-        let next = match self.direction {
-            Direction::Ascending => self.left.next(),
-            Direction::Descending => self.left.next_back(),
-        };
+        let next = self.next_position();
         self.current = next.unwrap_or(NONE);
         next.is_some()
+    }
+
+    /// Takes the position of the next entry from those that the leaf has left.
+    #[inline]
+    fn next_position(&mut self) -> Option<usize> {
+        match self.direction {
+            Direction::Ascending => self.left.next(),
+            Direction::Descending => self.left.next_back(),
+        }
     }
 
     /// Steps to the next entry of the same leaf, and returns it. If the leaf has no more, the current entry stays.
     #[inline]
     pub(super) fn next_within(&mut self) -> Option<Entry<'_>> {
-        let next = match self.direction {
-            Direction::Ascending => self.left.next(),
-            Direction::Descending => self.left.next_back(),
-        };
-        self.current = next?;
+        self.current = self.next_position()?;
         self.leaf.as_ref().map(|leaf| leaf.entry(self.current))
     }
 

@@ -1,5 +1,9 @@
 //! The declaration of the options of a call: each once, for the struct, for the action's setter and for the command.
 
+use base::error::Result;
+
+use crate::arguments::Arguments;
+
 /// Declares options.
 ///
 /// An option is a field of the struct `$options`. The macro `$option` makes its setter, for every action that has a field `options`. With the
@@ -61,10 +65,6 @@ macro_rules! setters {
     (@each $option:ident, $($name:ident),+) => { $($option!($name);)+ };
 }
 pub(crate) use setters;
-
-use base::error::Result;
-
-use crate::arguments::Arguments;
 
 /// Options that a command can have.
 pub(crate) trait Options: Sized {

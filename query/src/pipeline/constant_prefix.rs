@@ -75,7 +75,7 @@ impl<'i, E: From<Error> + 'i> ConstantPrefix<'i, E> {
 }
 
 impl<E> Shared<'_, E> {
-    /// Keeps a result, or gives all up if memory is short for it.
+    /// Keeps a result, or gives all up if memory does not suffice.
     fn keep(&mut self, document: &Arc<RawDocumentBuf>) {
         if self.is_given_up {
             return;

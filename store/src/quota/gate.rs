@@ -1,5 +1,5 @@
 //! The gate that every compaction passes before it begins: it waits there until it was looked whether a cursor keeps the tables
-//! that compactions replace. If so, and room is short for both, compactions pause before the next one can begin.
+//! that compactions replace. If so, and too little room is left for both, compactions pause before the next one can begin.
 //!
 //! RocksDB says that a compaction begins only by asking for its filter, and it asks before the first file is made.
 

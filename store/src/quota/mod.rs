@@ -237,7 +237,7 @@ impl Quota {
         !is_useless && self.deleted.reclaim()
     }
 
-    /// Looks whether compactions must pause: because a cursor keeps the tables that they replace, and room is short for
+    /// Looks whether compactions must pause: because a cursor keeps the tables that they replace, and too little room is left for
     /// both. Then no put has credit either.
     fn must_pause(&self, database: &Database) -> Result<bool> {
         let must_pause = room::may_be_pinned(database) && {

@@ -45,7 +45,7 @@ pub(crate) struct Quota {
     pub(super) is_full: AtomicBool,
     /// Whether compactions are paused or about to be.
     pub(super) is_paused: AtomicBool,
-    /// Whether nothing can be compacted, because a cursor keeps the tables that would be replaced, and room is short for
+    /// Whether nothing can be compacted, because a cursor keeps the tables that would be replaced, and too little room is left for
     /// both.
     pub(super) is_pinned: AtomicBool,
     /// Whether the last reclaiming left something, because a reader keeps it.

@@ -188,7 +188,7 @@ impl GivenKeys {
         goes_on
     }
 
-    /// A layer for `keys` keys, or for half of them if memory is short for it.
+    /// A layer for `keys` keys, or for half of them if memory does not suffice.
     fn layer(database: &Database, keys: u64) -> Option<Layer> {
         // A smaller one is full sooner, and better than none.
         [keys, keys / 2].into_iter().find_map(|keys| {
