@@ -28,6 +28,7 @@ pub mod spec;
 pub mod validate;
 pub mod wildcard;
 mod words;
+pub mod writer;
 
 #[cfg(test)]
 mod proptest_support;

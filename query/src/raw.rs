@@ -1,14 +1,12 @@
-//! The elements of a raw document, read in place, and a writer that builds another document.
-//!
-//! What an update or a projection leaves unchanged is copied as bytes. A caller that compares the writer's length
-//! with a limit while it writes can stop early. The invariant: a document that was opened is closed before the one
-//! around it.
+//! The elements of a raw document, read in place, and operands, which are values by themselves. [`index::writer`] writes another
+//! document of them.
 
 use bson::raw::{RawElement, RawIter, cstr};
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::element::{Element, element_at};
 use index::validate::{NESTING_MAX, validate};
+use index::writer::StoredValue;
 
 /// The offset of a document's first element: it follows the length of 4 bytes.
 pub(crate) const FIRST_ELEMENT: usize = 4;
@@ -222,143 +220,16 @@ impl Operand {
     }
 }
 
-/// A value in the bytes of its stored form, which are borrowed: its type, and what follows the name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StoredValue<'a> {
-    kind: ElementType,
-    bytes: &'a [u8],
-}
-
-impl<'a> StoredValue<'a> {
-    pub(crate) fn document(document: &'a RawDocument) -> Self {
-        Self { kind: ElementType::EmbeddedDocument, bytes: document.as_bytes() }
-    }
-
-    /// The length of the value in bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// An array, by its bytes.
-    pub(crate) fn array(bytes: &'a [u8]) -> Self {
-        Self { kind: ElementType::Array, bytes }
-    }
-}
-
 impl Operand {
     /// The value, borrowed.
     pub(crate) fn stored(&self) -> StoredValue<'_> {
-        StoredValue { kind: self.kind(), bytes: self.bytes() }
-    }
-}
-
-/// A document that is being written.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    bytes: Vec<u8>,
-}
-
-/// A length of a writer to go back to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark(usize);
-
-impl Writer {
-    pub(crate) fn with_capacity(bytes: usize) -> Self {
-        Self { bytes: Vec::with_capacity(bytes) }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
-    }
-
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(self.bytes.len())
-    }
-
-    /// Everything since the mark.
-    pub(crate) fn since(&self, mark: Mark) -> &[u8] {
-        self.bytes.get(mark.0..).unwrap_or_default()
-    }
-
-    /// Forgets everything since the mark.
-    pub(crate) fn revert(&mut self, mark: Mark) {
-        self.bytes.truncate(mark.0);
-    }
-
-    /// Starts a document or array, whose elements follow until [`close`](Self::close).
-    pub(crate) fn open(&mut self) -> Mark {
-        let mark = self.mark();
-        // The length is known only at the end; `close` writes it over these zeros.
-        self.bytes.extend([0; FIRST_ELEMENT]);
-        mark
-    }
-
-    /// Ends the document or array that was opened at `mark`.
-    pub(crate) fn close(&mut self, mark: Mark) {
-        self.bytes.push(0);
-        // A length beyond 31 bits is far beyond a document's limit, and rejected for that.
-        let length = i32::try_from(self.bytes.len() - mark.0).unwrap_or(i32::MAX);
-        if let Some(place) = self.bytes.get_mut(mark.0..).and_then(<[u8]>::first_chunk_mut) {
-            *place = length.to_le_bytes();
-        }
-    }
-
-    /// Appends bytes: whole elements, or the value that follows a header.
-    pub(crate) fn copy(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// Appends the start of an element: its type and name.
-    pub(crate) fn header(&mut self, kind: ElementType, name: &str) {
-        self.bytes.push(kind as u8);
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes.push(0);
-    }
-
-    /// Appends the start of an array's element: its type, and its position as the name.
-    pub(crate) fn indexed_header(&mut self, kind: ElementType, index: usize) {
-        // Positions are written for every element of large arrays, so no text is allocated. 64 bits have 20
-        // digits.
-        let mut digits = [0_u8; 20];
-        let mut rest = index;
-        let mut count = 0;
-        // From the end: a division gives the last digit first.
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
-            count += 1;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.bytes.push(kind as u8);
-        self.bytes.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
-        self.bytes.push(0);
-    }
-
-    /// Appends a whole element.
-    pub(crate) fn operand(&mut self, name: &str, operand: &Operand) {
-        self.stored(name, operand.stored());
-    }
-
-    /// Appends a whole element with a value that is copied.
-    pub(crate) fn stored(&mut self, name: &str, value: StoredValue<'_>) {
-        self.header(value.kind, name);
-        self.copy(value.bytes);
+        StoredValue::new(self.kind(), self.bytes())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bson::{Bson, Document, RawArrayBuf, rawdoc};
+    use bson::{Bson, Document, rawdoc};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use proptest::sample::Index;
@@ -499,33 +370,5 @@ mod tests {
         let operand = Operand::new(RawBsonRef::Int64(7));
         assert_eq!((operand.kind(), operand.bytes()), (ElementType::Int64, 7_i64.to_le_bytes().as_slice()));
         assert_eq!(operand.value(), RawBsonRef::Int64(7));
-    }
-
-    #[test]
-    fn a_written_document_is_what_bson_writes() {
-        let mut writer = Writer::with_capacity(0);
-        let outer = writer.open();
-        writer.operand("a", &Operand::new(RawBsonRef::Boolean(true)));
-        writer.header(ElementType::Array, "b");
-        let array = writer.open();
-        for index in 0..12 {
-            writer.indexed_header(ElementType::Null, index);
-        }
-        writer.close(array);
-        let undone = writer.mark();
-        writer.header(ElementType::Null, "c");
-        writer.revert(undone);
-        writer.close(outer);
-        let nulls = (0..12).map(|_| bson::RawBson::Null).collect::<RawArrayBuf>();
-        assert_eq!(writer.into_bytes(), rawdoc! { "a": true, "b": nulls }.as_bytes());
-    }
-
-    #[test]
-    fn indexes_are_written_in_full() {
-        for index in [0, 9, 10, 1_500_000, usize::MAX] {
-            let mut writer = Writer::with_capacity(0);
-            writer.indexed_header(ElementType::Null, index);
-            assert_eq!(writer.into_bytes(), [b"\x0a", index.to_string().as_bytes(), b"\0"].concat());
-        }
     }
 }

@@ -25,9 +25,10 @@ use crate::expression::signature::Signature;
 use crate::expression::tree::{Container, Failure, LEVELS_MAX, TOO_DEEP, Tree};
 use crate::expression::value::Value;
 use crate::operation::OperationContext;
-use crate::raw::{Fields, Writer};
+use crate::raw::Fields;
 use crate::registry::Registry;
 use crate::value::{content_bytes, document_or_array};
+use index::writer::Writer;
 
 /// The arguments of `$serializeEJSON`.
 pub(super) const SERIALIZE: Signature = Signature {

@@ -11,8 +11,9 @@ use crate::expression::error::{Error, Fault};
 use crate::expression::node::Arguments;
 use crate::expression::value::{VALUE_BYTES_MAX, Value};
 use crate::operation::{Interruption, OperationContext, Reservation};
-use crate::raw::{Fields, Malformed, Mark, Operand, Writer};
+use crate::raw::{Fields, Malformed, Operand};
 use crate::value::content_bytes;
+use index::writer::{Mark, Writer};
 
 /// The most levels of a value that is converted, or of one that is built: MongoDB's.
 pub(super) const LEVELS_MAX: usize = 200;

@@ -35,8 +35,9 @@ use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
 use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::pipeline::unwind::put;
-use crate::raw::{Operand, StoredValue};
+use crate::raw::Operand;
 use crate::value::{describe, elements, integer};
+use index::writer::StoredValue;
 
 const STAGE: &str = "$graphLookup";
 /// An index is asked for at most this many values at once: what a plan holds for each of them is not memory of the stage.

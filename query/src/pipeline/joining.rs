@@ -16,7 +16,7 @@ use crate::pipeline::foreign_search::{ForeignSearch, Results};
 use crate::pipeline::lookup::{Lookup, STAGE};
 use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::pipeline::unwind::{Unwind, put};
-use crate::raw::{Mark, StoredValue, Writer};
+use index::writer::{Mark, StoredValue, Writer};
 
 /// The stream of a `$lookup`.
 pub(super) struct Joining<'i, E> {

@@ -18,8 +18,9 @@ use crate::path::parse_path;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::options::options;
 use crate::pipeline::stream::{StageInput, Step, Stream};
-use crate::raw::{Fields, Malformed, Operand, StoredValue, Writer};
+use crate::raw::{Fields, Malformed, Operand};
 use crate::value::{describe, elements};
+use index::writer::{StoredValue, Writer};
 
 const STAGE: &str = "$unwind";
 /// The minimum size of an array's element: its type, a name of one digit, and the zero byte.

@@ -14,7 +14,8 @@ use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::projection::error::Error;
 use crate::projection::tree::{Action, Child, Mode, Node, Tree};
-use crate::raw::{Field, Fields, Malformed, Mark, Operand, Writer};
+use crate::raw::{Field, Fields, Malformed, Operand};
+use index::writer::{Mark, Writer};
 
 /// The most levels of a document: as many as an insert accepts, and one more for an empty object at the
 /// deepest level.
@@ -221,7 +222,7 @@ impl<'w> Walk<'w> {
         match &child.action {
             Action::Computed(expression) => {
                 if let Some(value) = expression.evaluate(self.root, self.variables)? {
-                    self.out.operand(&child.name, &Operand::new(value.as_raw_bson_ref()));
+                    self.out.stored(&child.name, Operand::new(value.as_raw_bson_ref()).stored());
                 }
                 Ok(())
             }

@@ -12,7 +12,7 @@ use bson::{RawDocument, RawDocumentBuf};
 use index::element::{Element, elements};
 use index::path::array_index;
 
-use crate::raw::Writer;
+use index::writer::Writer;
 
 /// The limit of changes in one value that are described. One with more is reported as a whole: its description would use
 /// more memory than it does.

@@ -4,7 +4,7 @@
 
 use crate::numeric::Numeric;
 use crate::operation::OperationContext;
-use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand, Writer};
+use crate::raw::{FIRST_ELEMENT, Field, Fields, Operand};
 use crate::update::action::{Action, CurrentDate, Extreme, PopEnd, Pull};
 use crate::update::arithmetic::Arithmetic;
 use crate::update::bits::BitOperations;
@@ -14,6 +14,7 @@ use crate::update::walk::{ParentKind, Trail, UpdateWalk};
 use crate::value::describe;
 use bson::RawDocument;
 use bson::spec::ElementType;
+use index::writer::Writer;
 
 impl UpdateWalk<'_> {
     /// Writes an existing field with its new value, or leaves it out if the action removes it.
@@ -26,9 +27,9 @@ impl UpdateWalk<'_> {
     ) -> Result<(), Error> {
         let name = field.name();
         match action {
-            Action::Set(operand) => self.writer.operand(name, operand),
+            Action::Set(operand) => self.writer.stored(name, operand.stored()),
             Action::SetOnInsert(operand) => match self.context.phase {
-                Phase::Insert => self.writer.operand(name, operand),
+                Phase::Insert => self.writer.stored(name, operand.stored()),
                 Phase::Modify => self.writer.copy(field.whole()),
             },
             // An element becomes null, because the elements after it must keep their positions.
@@ -55,7 +56,7 @@ impl UpdateWalk<'_> {
                 };
                 // Equal values of different types (1 and 1.0) are left as they are stored.
                 if is_replaced {
-                    self.writer.operand(name, operand);
+                    self.writer.stored(name, operand.stored());
                 } else {
                     self.writer.copy(field.whole());
                 }
@@ -80,7 +81,7 @@ impl UpdateWalk<'_> {
     pub(super) fn create_value(&mut self, action: &Action, name: &str) -> Result<(), Error> {
         match action {
             Action::Set(operand) | Action::SetOnInsert(operand) | Action::Extreme(_, operand, _) => {
-                self.writer.operand(name, operand);
+                self.writer.stored(name, operand.stored());
             }
             Action::Arithmetic(operation, operand) => self.number(name, operation.start(*operand)),
             Action::Bits(operations) => self.number(name, start_bits(operations)),

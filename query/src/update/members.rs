@@ -5,9 +5,10 @@
 use bson::{RawArray, RawBsonRef, RawDocument};
 use index::collation::Collation;
 
-use crate::raw::{FIRST_ELEMENT, Fields, Operand, Writer};
+use crate::raw::{FIRST_ELEMENT, Fields, Operand};
 use crate::update::error::{Error, Fault};
 use crate::value::describe;
+use index::writer::Writer;
 
 /// A set of values.
 #[derive(Clone, Debug)]
@@ -121,7 +122,7 @@ mod tests {
     use bson::{Bson, bson, doc};
 
     use super::*;
-    use crate::raw::Writer;
+    use index::writer::Writer;
 
     fn members(values: &Bson) -> Members {
         let document = bson::RawDocumentBuf::try_from(&doc! { "v": values }).unwrap();

@@ -12,7 +12,7 @@ use bson::spec::ElementType;
 use index::path::array_index;
 use index::validate::DOCUMENT_BYTES_MAX;
 
-use crate::raw::{FIRST_ELEMENT, Field, Fields, Mark, Writer};
+use crate::raw::{FIRST_ELEMENT, Field, Fields};
 use crate::update::action::{Action, IfMissing};
 use crate::update::array_filter::ArrayFilters;
 use crate::update::context::Context;
@@ -21,6 +21,7 @@ use crate::update::path::{Component, compare_names};
 use crate::update::rename::RenameSource;
 use crate::update::tree::{Conflict, UpdateBranch, UpdateNode};
 use crate::value::describe;
+use index::writer::{Mark, Writer};
 
 /// The limit of nulls that may be inserted before a new element of an array. This is MongoDB's limit.
 const PADDING_MAX: usize = 1_500_000;
