@@ -152,32 +152,46 @@ impl PagedCursor {
     /// its end. Fails at the next document after the cursor was killed.
     pub(crate) fn fill(&mut self, batch: &mut CursorBatch, len: Option<u64>) -> Result<bool, Failure> {
         if !self.has_pending {
-            batch.go_on_after(self.cursor.resume_token());
+            self.note_place(batch);
         }
         loop {
             if let Some(reason) = self.cancellation.reason() {
                 return Err(reason.into());
             }
-            if len.is_some_and(|len| batch.len() >= len) {
+            if len.is_some_and(|len| batch.len() as u64 >= len) {
+                if !self.has_pending {
+                    self.note_place(batch);
+                }
                 // The end is reported with the last full batch if it is known, which saves the client one
                 // `getMore`.
                 return Ok(!self.has_pending && self.cursor.is_exhausted());
             }
             // Never waits: that is done outside of the pool.
             if !self.has_pending && !self.cursor.advance_within(Duration::ZERO)? {
-                batch.go_on_after(self.cursor.resume_token());
+                self.note_place(batch);
                 return Ok(!self.cursor.is_tailing());
             }
-            let token = self.cursor.resume_token();
             // Set before the batch is asked: a batch without room must not lose the document.
             self.has_pending = true;
             let document = self.cursor.current();
             if !batch.has_room(document.as_bytes().len()) {
+                if self.is_stream {
+                    batch.go_on_after_last();
+                }
                 return Ok(false);
             }
             batch.push(document);
-            batch.go_on_after(token);
             self.has_pending = false;
+        }
+    }
+
+    /// Notes in the batch where a change stream goes on. One that has ended does so after its last event.
+    fn note_place(&self, batch: &mut CursorBatch) {
+        if self.is_stream {
+            match self.cursor.resume_token() {
+                Some(token) => batch.go_on_after(token),
+                None => batch.go_on_after_last(),
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use cairndb::bson::spec::{BinarySubtype, ElementType};
 use cairndb::bson::{Binary, Bson, Document, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
+use index::element::field;
+use index::writer::{Mark, Writer};
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
@@ -74,9 +76,9 @@ impl Reply {
         let fields = added.as_bytes().get(4..).unwrap_or_default();
         self.bytes.pop();
         self.bytes.extend_from_slice(fields);
-        let length = length(self.bytes.len() - ANSWER_FRONT_BYTES);
-        if let Some(front) = self.bytes.get_mut(ANSWER_FRONT_BYTES..ANSWER_FRONT_BYTES + 4) {
-            front.copy_from_slice(&length);
+        let length = i32::try_from(self.bytes.len() - ANSWER_FRONT_BYTES).unwrap_or(i32::MAX);
+        if let Some(front) = self.bytes.get_mut(ANSWER_FRONT_BYTES..).and_then(<[u8]>::first_chunk_mut) {
+            *front = length.to_le_bytes();
         }
     }
 
@@ -135,10 +137,12 @@ pub(crate) enum BatchName {
 /// next batch: clients that do not receive their answers make the batches of others short, but do not make
 /// them wait.
 pub(crate) struct CursorBatch {
-    bytes: Vec<u8>,
-    cursor_at: usize,
-    documents_at: usize,
-    len: u64,
+    out: Writer,
+    /// The reply, the cursor in it, and the documents in that.
+    opened: [Mark; 3],
+    /// Where the last document begins.
+    last_at: Mark,
+    len: usize,
     document_bytes: usize,
     budget: Budget,
     reserved: Reserved,
@@ -151,22 +155,28 @@ pub(crate) struct CursorBatch {
 
 impl CursorBatch {
     pub(crate) fn new(name: BatchName, budget: &Budget) -> Self {
-        // Four bytes for the length of each open document; `close` fills them in when its end is known.
-        let mut bytes = vec![0; ANSWER_FRONT_BYTES + 4];
-        push_name(&mut bytes, ElementType::EmbeddedDocument, "cursor");
-        let cursor_at = bytes.len();
-        bytes.extend_from_slice(&[0; 4]);
+        let mut out = Writer::after(vec![0; ANSWER_FRONT_BYTES]);
+        let reply_at = out.open();
+        out.header(ElementType::EmbeddedDocument, "cursor");
+        let cursor_at = out.open();
         let name = match name {
             BatchName::First => "firstBatch",
             BatchName::Next => "nextBatch",
         };
-        push_name(&mut bytes, ElementType::Array, name);
-        let documents_at = bytes.len();
-        bytes.extend_from_slice(&[0; 4]);
-        let (budget, reserved) = (budget.clone(), Reserved::nothing());
-        let (len, document_bytes) = (0, 0);
-        let (is_short, time, token) = (false, None, None);
-        Self { bytes, cursor_at, documents_at, len, document_bytes, budget, reserved, is_short, time, token }
+        out.header(ElementType::Array, name);
+        let documents_at = out.open();
+        Self {
+            last_at: out.mark(),
+            out,
+            opened: [reply_at, cursor_at, documents_at],
+            len: 0,
+            document_bytes: 0,
+            budget: budget.clone(),
+            reserved: Reserved::nothing(),
+            is_short: false,
+            time: None,
+            token: None,
+        }
     }
 
     /// Adds the time of the state that is read.
@@ -174,15 +184,22 @@ impl CursorBatch {
         Self { time, ..self }
     }
 
-    /// Notes the token after which a change stream goes on, if the cursor is one and is not at its end.
-    pub(crate) fn go_on_after(&mut self, token: Option<RawDocumentBuf>) {
-        if token.is_some() {
-            self.token = token;
+    /// Notes the token after which a change stream goes on.
+    pub(crate) fn go_on_after(&mut self, token: RawDocumentBuf) {
+        self.token = Some(token);
+    }
+
+    /// Notes that a change stream goes on after the last document of the batch. The `_id` of an event is its token.
+    pub(crate) fn go_on_after_last(&mut self) {
+        let last = RawDocument::from_bytes(self.out.since(self.last_at)).ok();
+        let token = last.and_then(|last| field(last, "_id")?.as_document());
+        if let Some(token) = token {
+            self.token = Some(token.to_owned());
         }
     }
 
     /// The number of documents in the batch.
-    pub(crate) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
@@ -198,7 +215,7 @@ impl CursorBatch {
             return false;
         }
         // For the document's position as a name, for the end of the reply with a token, and for the times of a replica set.
-        let needed = self.bytes.len() + bytes + 384;
+        let needed = self.out.len() + bytes + 384;
         self.is_short = needed > UNCHARGED_BYTES && !self.reserve(needed);
         !self.is_short
     }
@@ -210,7 +227,7 @@ impl CursorBatch {
         for room in [bytes.next_multiple_of(BATCH_STEP_BYTES), bytes] {
             if budget.try_grow(reserved, room) {
                 // A vector would double its room, beyond what was reserved in the budget.
-                self.bytes.reserve_exact(room.saturating_sub(self.bytes.len()));
+                self.out.reserve_exact(room.saturating_sub(self.out.len()));
                 return true;
             }
         }
@@ -222,58 +239,34 @@ impl CursorBatch {
 
     /// Adds a document, for which [`has_room`](Self::has_room) found room.
     pub(crate) fn push(&mut self, document: &RawDocument) {
-        push_name(&mut self.bytes, ElementType::EmbeddedDocument, &self.len.to_string());
-        self.bytes.extend_from_slice(document.as_bytes());
+        self.out.indexed_header(ElementType::EmbeddedDocument, self.len);
+        self.last_at = self.out.mark();
+        self.out.copy(document.as_bytes());
         self.len += 1;
         self.document_bytes += document.as_bytes().len();
     }
 
     /// The reply. `id` is the number of the cursor, or 0 at its end.
     pub(crate) fn finish(self, id: i64, namespace: &str) -> Reply {
-        let Self { mut bytes, cursor_at, documents_at, mut reserved, time, token, .. } = self;
-        close(&mut bytes, documents_at);
+        let Self { mut out, opened: [reply_at, cursor_at, documents_at], mut reserved, time, token, .. } =
+            self;
+        out.close(documents_at);
         if let Some(token) = token {
-            push_name(&mut bytes, ElementType::EmbeddedDocument, "postBatchResumeToken");
-            bytes.extend_from_slice(token.as_bytes());
+            out.document("postBatchResumeToken", &token);
         }
-        push_name(&mut bytes, ElementType::Int64, "id");
-        bytes.extend_from_slice(&id.to_le_bytes());
-        push_name(&mut bytes, ElementType::String, "ns");
-        bytes.extend_from_slice(&length(namespace.len() + 1));
-        bytes.extend_from_slice(namespace.as_bytes());
-        bytes.push(0);
+        out.eight_bytes(ElementType::Int64, "id", id.to_le_bytes());
+        out.string("ns", namespace);
         if let Some(Timestamp { time, increment }) = time {
-            push_name(&mut bytes, ElementType::Timestamp, "atClusterTime");
-            bytes.extend_from_slice(&increment.to_le_bytes());
-            bytes.extend_from_slice(&time.to_le_bytes());
+            let time = u64::from(time) << u32::BITS | u64::from(increment);
+            out.eight_bytes(ElementType::Timestamp, "atClusterTime", time.to_le_bytes());
         }
-        close(&mut bytes, cursor_at);
-        push_name(&mut bytes, ElementType::Double, "ok");
-        bytes.extend_from_slice(&1.0_f64.to_le_bytes());
-        close(&mut bytes, ANSWER_FRONT_BYTES);
+        out.close(cursor_at);
+        out.eight_bytes(ElementType::Double, "ok", 1.0_f64.to_le_bytes());
+        out.close(reply_at);
         // The last step was mostly not used up.
-        reserved.shrink_to(bytes.len());
-        Reply { bytes, reserved }
+        reserved.shrink_to(out.len());
+        Reply { bytes: out.into_bytes(), reserved }
     }
-}
-
-fn push_name(bytes: &mut Vec<u8>, element: ElementType, name: &str) {
-    bytes.push(element as u8);
-    bytes.extend_from_slice(name.as_bytes());
-    bytes.push(0);
-}
-
-/// Ends the document that begins at `start`, and writes its length there.
-fn close(bytes: &mut Vec<u8>, start: usize) {
-    bytes.push(0);
-    let length = length(bytes.len() - start);
-    if let Some(front) = bytes.get_mut(start..start + 4) {
-        front.copy_from_slice(&length);
-    }
-}
-
-fn length(bytes: usize) -> [u8; 4] {
-    i32::try_from(bytes).expect("a reply is shorter than 2 GiB").to_le_bytes()
 }
 
 #[cfg(test)]

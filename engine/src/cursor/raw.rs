@@ -33,6 +33,14 @@ pub(crate) struct RawCursor {
     watch: Option<Box<CursorWatch>>,
 }
 
+/// How long a call waits for a document.
+#[derive(Clone, Copy)]
+enum Patience {
+    Nothing,
+    Until(Instant),
+    Endless,
+}
+
 /// The next work of `advance`.
 enum Next {
     /// It reads a document and is timed, because sorts and groups do their work in the first call.
@@ -154,7 +162,7 @@ impl RawCursor {
             self.started(begin);
         }
         if is_tail && matches!(stepped, Ok(None)) {
-            return self.wait_until(None);
+            return self.wait_until(Patience::Endless);
         }
         self.arrive(stepped)
     }
@@ -167,9 +175,12 @@ impl RawCursor {
         }
         // Measured like `advance`: the first call alone.
         let begin = if matches!(self.next, Next::First) { self.begin() } else { None };
-        // A time that no clock can determine is one without end.
-        let moment = Instant::now().checked_add(time);
-        let moved = self.wait_until(Some(moment).filter(|_| time != Duration::MAX).flatten());
+        let patience = match time {
+            Duration::ZERO => Patience::Nothing,
+            // A time that no clock can determine is one without end.
+            time => Instant::now().checked_add(time).map_or(Patience::Endless, Patience::Until),
+        };
+        let moved = self.wait_until(patience);
         if let Some(begin) = begin {
             self.started(begin);
         }
@@ -204,8 +215,8 @@ impl RawCursor {
         }
     }
 
-    /// Moves a tailable cursor to its next document. Waits until `moment`, or without end.
-    fn wait_until(&mut self, moment: Option<Instant>) -> Result<bool> {
+    /// Moves a tailable cursor to its next document, for which it waits as long as `patience` says.
+    fn wait_until(&mut self, patience: Patience) -> Result<bool> {
         let mut waiting: Option<(WaitingCursor, Waker)> = None;
         loop {
             // Before the look: what comes after it wakes. A waker is called once.
@@ -226,9 +237,12 @@ impl RawCursor {
             }
             // The round gave its snapshot back, and with it the document.
             self.has_current = false;
-            if moment.is_some_and(|moment| Instant::now() >= moment) {
-                return Ok(false);
-            }
+            let moment = match patience {
+                Patience::Nothing => return Ok(false),
+                Patience::Until(moment) if Instant::now() >= moment => return Ok(false),
+                Patience::Until(moment) => Some(moment),
+                Patience::Endless => None,
+            };
             if self.is_behind() {
                 continue;
             }

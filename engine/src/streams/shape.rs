@@ -5,9 +5,10 @@ use std::sync::Arc;
 use base::codes::refused;
 use base::error::{Error, Result};
 use base::namespace::Namespace;
-use bson::raw::cstr;
-use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, DateTime, Document, RawBsonRef, RawDocument, RawDocumentBuf, doc, rawdoc};
+use bson::spec::{BinarySubtype, ElementType};
+use bson::{Binary, Bson, Document, RawDocument, RawDocumentBuf, doc, rawdoc};
+use index::element::elements;
+use index::writer::{Mark, Writer};
 use query::code::Code;
 use store::Family;
 use store::keys::CollectionId;
@@ -17,16 +18,12 @@ use crate::catalog::collection::CollectionState;
 use crate::catalog::definition_events::{COLLECTION_OPTIONS, STATE_BEFORE_CHANGE};
 use crate::catalog::names::Catalog;
 use crate::changes::event::{Event, EventKind};
-use crate::changes::log::timestamp;
-use crate::document::decode::EMPTY;
 use crate::streams::event::{FullDocumentBeforeChangeType, FullDocumentType};
-use crate::streams::token::ResumeToken;
+use crate::streams::token::TokenDigits;
 use crate::write::prepare::record_key;
 
-/// About how many bytes the document of an event has beside the documents in it, a namespace beside its names, and a usual key.
+/// About how many bytes the document of an event has beside the documents in it.
 const HEAD_BYTES: usize = 384;
-const NAMESPACE_BYTES: usize = 48;
-const KEY_BYTES: usize = 64;
 
 /// Which documents a stream shows beside its events.
 #[derive(Clone, Debug, Default)]
@@ -62,71 +59,121 @@ pub(super) struct Source<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Placed<'a> {
     pub(super) event: Event<'a>,
-    pub(super) token: &'a ResumeToken,
+    pub(super) token: TokenDigits,
     pub(super) position: u64,
 }
 
 /// Makes the document of an event.
 pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) -> Result<RawDocumentBuf> {
     let Placed { event, .. } = placed;
-    let mut document = head(placed, event.kind.name());
+    let mut out = EventWriter::new(placed, event.kind.name());
     if let Some(Bson::Binary(uuid)) = shown.uuid(event.collection) {
-        document.append(cstr!("collectionUUID"), uuid);
+        out.add(&rawdoc! { "collectionUUID": uuid });
     }
     if let Some(session) = event.session {
-        append_all(&mut document, session);
+        out.add(session);
     }
     if event.kind == EventKind::Update {
-        add_updated(&mut document, event, shown, source)?;
+        out.add_updated(event, shown, source)?;
     } else if let Some(full) = event.full {
-        document.append(cstr!("fullDocument"), full);
+        out.fields.document("fullDocument", full);
     }
-    document.append(cstr!("ns"), &*namespace(&event));
+    out.fields.document_of("ns", |ns| write_namespace(&event, ns));
     if shown.is_expanded() && (event.kind == EventKind::Create || event.is_of_view()) {
-        document.append(cstr!("nsType"), if event.is_of_view() { "view" } else { "collection" });
+        out.fields.string("nsType", if event.is_of_view() { "view" } else { "collection" });
     }
     if let Some(to) = event.detail.and_then(|detail| detail.get_document("to").ok()) {
-        document.append(cstr!("to"), to);
+        out.fields.document("to", to);
     }
     if let Some(detail) = event.detail.filter(|_| shown.is_expanded()) {
-        append_all(&mut document, &definition_change(event, detail, shown)?);
+        out.add(&definition_change(event, detail, shown)?);
     }
     if let Some(key) = event.key {
-        document.append(cstr!("documentKey"), key);
-    } else if let Some(id) = event.full.and_then(|full| index::element::field(full, "_id")) {
-        let mut key = with_room(KEY_BYTES);
-        key.append(cstr!("_id"), id);
-        document.append(cstr!("documentKey"), &*key);
+        out.fields.document("documentKey", key);
+    } else if let Some(id) = event.full.and_then(|full| elements(full.as_bytes()).named(b"_id")) {
+        out.fields.document_of("documentKey", |key| key.copy(id.whole));
     }
     if let Some(description) = event.description {
-        document.append(cstr!("updateDescription"), &*described(description, shown));
+        out.fields.document("updateDescription", &described(description, shown));
     }
     if matches!(event.kind, EventKind::Update | EventKind::Replace | EventKind::Delete) {
-        add_before(&mut document, event, shown)?;
+        out.add_before(event, shown)?;
     }
-    Ok(document)
+    out.finish()
 }
 
 /// Makes the document of the end of a stream.
-pub(super) fn invalidate(placed: Placed<'_>) -> RawDocumentBuf {
-    head(placed, "invalidate")
+pub(super) fn invalidate(placed: Placed<'_>) -> Result<RawDocumentBuf> {
+    EventWriter::new(placed, "invalidate").finish()
 }
 
-fn head(placed: Placed<'_>, name: &str) -> RawDocumentBuf {
-    let Placed { event, token, position } = placed;
-    let parts = [event.full, event.description, event.before, event.key];
-    let mut document =
-        with_room(HEAD_BYTES + parts.iter().flatten().map(|part| part.as_bytes().len()).sum::<usize>());
-    document.append(cstr!("_id"), &*token.to_document());
-    document.append(cstr!("operationType"), name);
-    document.append(cstr!("clusterTime"), timestamp(position));
-    document.append(cstr!("wallTime"), DateTime::from_millis(event.millis.cast_signed()));
-    document
+/// The document of an event that is being written.
+struct EventWriter {
+    fields: Writer,
+    start: Mark,
 }
 
-fn append_all(document: &mut RawDocumentBuf, fields: &RawDocument) {
-    for (name, value) in fields.iter().filter_map(std::result::Result::ok) {
-        document.append(name, value);
+impl EventWriter {
+    /// A document with the fields that all events have.
+    fn new(placed: Placed<'_>, name: &str) -> Self {
+        let Placed { event, token, position } = placed;
+        let parts = [event.full, event.description, event.before, event.key];
+        let bytes = parts.iter().flatten().map(|part| part.as_bytes().len()).sum::<usize>();
+        let mut fields = Writer::with_capacity(HEAD_BYTES + bytes);
+        let start = fields.open();
+        token.write("_id", &mut fields);
+        fields.string("operationType", name);
+        // Its time is the higher half of the position: see `changes::log::timestamp`.
+        fields.eight_bytes(ElementType::Timestamp, "clusterTime", position.to_le_bytes());
+        fields.eight_bytes(ElementType::DateTime, "wallTime", event.millis.to_le_bytes());
+        Self { fields, start }
+    }
+
+    fn finish(self) -> Result<RawDocumentBuf> {
+        let Self { mut fields, start } = self;
+        fields.close(start);
+        Ok(RawDocumentBuf::from_bytes(fields.into_bytes())?)
+    }
+
+    /// Adds the fields of a document.
+    fn add(&mut self, fields: &RawDocument) {
+        for element in elements(fields.as_bytes()) {
+            self.fields.copy(element.whole);
+        }
+    }
+
+    fn null(&mut self, name: &str) {
+        self.fields.header(ElementType::Null, name);
+    }
+
+    /// Adds the document after an update, if the stream asks for it.
+    fn add_updated(&mut self, event: Event<'_>, shown: &Shown, source: Source<'_>) -> Result<()> {
+        const NAME: &str = "fullDocument";
+        match (shown.full, event.full) {
+            (None, _) => {}
+            (Some(FullDocumentType::WhenAvailable | FullDocumentType::Required), Some(full)) => {
+                self.fields.document(NAME, full);
+            }
+            (Some(FullDocumentType::UpdateLookup), _) => match look_up(event, source)? {
+                Some(found) => self.fields.document(NAME, RawDocument::from_bytes(&found)?),
+                None => self.null(NAME),
+            },
+            // It was made before the collection kept its documents.
+            (Some(FullDocumentType::WhenAvailable), None) => self.null(NAME),
+            (Some(FullDocumentType::Required), None) => return Err(missing("after", &event)),
+        }
+        Ok(())
+    }
+
+    fn add_before(&mut self, event: Event<'_>, shown: &Shown) -> Result<()> {
+        const NAME: &str = "fullDocumentBeforeChange";
+        match (shown.before, event.before) {
+            (None | Some(FullDocumentBeforeChangeType::Off), _) => {}
+            (Some(_), Some(before)) => self.fields.document(NAME, before),
+            (Some(FullDocumentBeforeChangeType::WhenAvailable), None) => self.null(NAME),
+            (Some(FullDocumentBeforeChangeType::Required), None) => return Err(missing("before", &event)),
+        }
+        Ok(())
     }
 }
 
@@ -153,56 +200,11 @@ fn definition_change(event: Event<'_>, detail: &RawDocument, shown: &Shown) -> R
     Ok(RawDocumentBuf::try_from(&change)?)
 }
 
-/// A document without fields, in a buffer for `bytes` bytes.
-fn with_room(bytes: usize) -> RawDocumentBuf {
-    let mut empty = Vec::with_capacity(bytes);
-    empty.extend(EMPTY);
-    RawDocumentBuf::from_bytes(empty).unwrap_or_default()
-}
-
-fn namespace(event: &Event<'_>) -> RawDocumentBuf {
-    let mut namespace = with_room(NAMESPACE_BYTES + event.namespace.len());
-    namespace.append(cstr!("db"), event.db());
+fn write_namespace(event: &Event<'_>, out: &mut Writer) {
+    out.string("db", event.db());
     if let Some((_, coll)) = event.namespace.split_once('.') {
-        namespace.append(cstr!("coll"), coll);
+        out.string("coll", coll);
     }
-    namespace
-}
-
-/// Adds the document after an update, if the stream asks for it.
-fn add_updated(
-    document: &mut RawDocumentBuf,
-    event: Event<'_>,
-    shown: &Shown,
-    source: Source<'_>,
-) -> Result<()> {
-    match shown.full {
-        None => {}
-        Some(FullDocumentType::WhenAvailable | FullDocumentType::Required) if event.full.is_some() => {
-            let full = event.full.map_or(RawBsonRef::Null, RawBsonRef::Document);
-            document.append(cstr!("fullDocument"), full);
-        }
-        Some(FullDocumentType::UpdateLookup) => match look_up(event, source)? {
-            Some(found) => document.append(cstr!("fullDocument"), RawDocument::from_bytes(&found)?),
-            None => document.append(cstr!("fullDocument"), RawBsonRef::Null),
-        },
-        // It was made before the collection kept its documents.
-        Some(FullDocumentType::WhenAvailable) => document.append(cstr!("fullDocument"), RawBsonRef::Null),
-        Some(FullDocumentType::Required) => return Err(missing("after", &event)),
-    }
-    Ok(())
-}
-
-fn add_before(document: &mut RawDocumentBuf, event: Event<'_>, shown: &Shown) -> Result<()> {
-    match (shown.before, event.before) {
-        (None | Some(FullDocumentBeforeChangeType::Off), _) => {}
-        (Some(_), Some(before)) => document.append(cstr!("fullDocumentBeforeChange"), before),
-        (Some(FullDocumentBeforeChangeType::WhenAvailable), None) => {
-            document.append(cstr!("fullDocumentBeforeChange"), RawBsonRef::Null);
-        }
-        (Some(FullDocumentBeforeChangeType::Required), None) => return Err(missing("before", &event)),
-    }
-    Ok(())
 }
 
 /// The document of an update, as the round has it. `None` if it is gone.

@@ -20,7 +20,7 @@ use crate::changes::rounds::Rounds;
 use crate::execute::rest::Rest;
 use crate::streams::shape::{self, Placed, Shown, Source};
 use crate::streams::stages::Stages;
-use crate::streams::token::{Place, ResumeToken, TokenKind};
+use crate::streams::token::{Place, ResumeToken, TokenDigits, TokenKind};
 use crate::streams::walk::{Followed, LogWalk, Reached, Waiting, WalkStep};
 
 /// How many events that it does not show a stream passes before its reader may do something else.
@@ -180,11 +180,11 @@ impl RawStream {
         if self.walk.scope().is_ended_by(event.kind) {
             self.last = Some((position, stored.to_vec()));
         }
-        let token = self.walk.place.token(self.walk.id());
-        let placed = Placed { event, token: &token, position };
+        let token = self.walk.place.digits(self.walk.id());
+        let placed = Placed { event, token, position };
         let source = Source { catalog: &self.walk.engine().catalog, snapshot };
         let document = shape::document(placed, &self.asked.shown, source)?;
-        let shown = self.through_stages(document, &token)?;
+        let shown = self.through_stages(document, token)?;
         // The end is shown whatever the stages make of the event before it.
         match (shown, self.last.take()) {
             (None, Some((position, value))) => self.end(position, &value).map(Some),
@@ -199,8 +199,8 @@ impl RawStream {
     fn end(&mut self, position: u64, value: &[u8]) -> Result<RawDocumentBuf> {
         let event = Event::decode(&[], value)?;
         self.walk.place.kind = TokenKind::Invalidate;
-        let token = self.walk.place.token(self.walk.id());
-        let document = shape::invalidate(Placed { event, token: &token, position });
+        let token = self.walk.place.digits(self.walk.id());
+        let document = shape::invalidate(Placed { event, token, position })?;
         self.is_ended = true;
         self.walk.rest();
         Ok(document)
@@ -209,16 +209,15 @@ impl RawStream {
     fn through_stages(
         &mut self,
         document: RawDocumentBuf,
-        token: &ResumeToken,
+        token: TokenDigits,
     ) -> Result<Option<RawDocumentBuf>> {
         let made = match &mut self.asked.stages {
             None => Some(document),
             Some(stages) => stages.apply(document)?,
         };
         let Some(made) = made else { return Ok(None) };
-        let id = index::element::field(&made, "_id").and_then(RawBsonRef::as_document);
-        if self.asked.stages.is_some() && id.is_none_or(|id| id.as_bytes() != token.to_document().as_bytes())
-        {
+        let id = || index::element::field(&made, "_id").and_then(RawBsonRef::as_document);
+        if self.asked.stages.is_some() && !id().is_some_and(|id| token.is(id)) {
             let message = "the pipeline of a change stream must leave the field _id of its events, the resume token, as it is";
             let error = refused(Code::CHANGE_STREAM_FATAL_ERROR, message);
             return Err(error.with_label(NON_RESUMABLE_CHANGE_STREAM_ERROR));

@@ -2,13 +2,16 @@
 
 use base::codes::refused;
 use base::error::{Error, NON_RESUMABLE_CHANGE_STREAM_ERROR, Result};
-use bson::{RawDocumentBuf, rawdoc};
+use bson::{RawDocument, RawDocumentBuf, rawdoc};
+use index::writer::Writer;
 use query::code::Code;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::log::LogId;
 
 const VERSION: u8 = 1;
+/// The only field of a token.
+const DATA_FIELD: &str = "_data";
 /// Of the log's id.
 const ID_BYTES: usize = 4;
 const TOKEN_BYTES: usize = 1 + 8 + 4 + 1 + ID_BYTES;
@@ -72,22 +75,49 @@ impl Place {
 
     /// The token of the place in a log.
     pub(super) fn token(self, log: LogId) -> ResumeToken {
+        ResumeToken { data: self.digits(log).as_str().to_owned() }
+    }
+
+    /// The string of the token. It is made for each event, so without the machinery of formats, and without memory of its own.
+    pub(super) fn digits(self, log: LogId) -> TokenDigits {
         let kind = match self.kind {
             TokenKind::Event => 0,
             TokenKind::Invalidate => 1,
             TokenKind::Watermark => 2,
         };
-        let mut bytes = Vec::with_capacity(TOKEN_BYTES);
-        bytes.push(VERSION);
-        bytes.extend(self.position.to_be_bytes());
-        bytes.extend(self.ordinal.to_be_bytes());
-        bytes.push(kind);
-        bytes.extend(log.iter().take(ID_BYTES));
-        // Made for each event, so without the machinery of formats.
-        let digit = |four: u8| char::from(if four < 10 { b'0' + four } else { b'A' + four - 10 });
-        let mut data = String::with_capacity(2 * TOKEN_BYTES);
-        data.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
-        ResumeToken { data }
+        let (position, ordinal) = (self.position.to_be_bytes(), self.ordinal.to_be_bytes());
+        let bytes = [VERSION].into_iter().chain(position).chain(ordinal).chain([kind]);
+        let bytes = bytes.chain(log.into_iter().take(ID_BYTES));
+        let digit = |four: u8| if four < 10 { b'0' + four } else { b'A' + four - 10 };
+        let mut digits = [0; 2 * TOKEN_BYTES];
+        for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
+            *pair = [digit(byte >> 4), digit(byte & 15)];
+        }
+        TokenDigits(digits)
+    }
+}
+
+/// The string of a token: hexadecimal digits.
+#[derive(Clone, Copy)]
+pub(super) struct TokenDigits([u8; 2 * TOKEN_BYTES]);
+
+impl TokenDigits {
+    pub(super) fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// Appends the token, which is a document, as a field.
+    pub(super) fn write(&self, name: &str, out: &mut Writer) {
+        out.document_of(name, |out| out.string(DATA_FIELD, self.as_str()));
+    }
+
+    /// Whether a document is the token.
+    pub(super) fn is(&self, document: &RawDocument) -> bool {
+        let mut fields = document.iter();
+        let data = fields.next().and_then(std::result::Result::ok);
+        let is_data =
+            data.is_some_and(|(name, value)| name == DATA_FIELD && value.as_str() == Some(self.as_str()));
+        is_data && fields.next().is_none()
     }
 }
 
