@@ -13,7 +13,7 @@ use bson::{RawBson, RawBsonRef, RawDocument};
 use index::collation::Collation;
 use index::key::{Direction, LongKeys};
 use index::order::compare;
-use index::path::{FieldPath, leaves};
+use index::path::{FieldPath, leaves, value_at};
 use index::range::KeyRange;
 use query::expression::Variables;
 use query::operation::OperationContext;
@@ -321,6 +321,10 @@ impl FieldIndex<Error> for FieldLookup {
 /// Whether a document has a value at a path, as a filter sees it.
 pub(super) fn has(document: &RawDocument, path: &FieldPath, wanted: RawBsonRef<'_>) -> bool {
     let is_wanted = |value: RawBsonRef<'_>| compare(value, wanted).is_eq();
+    // The common case: no array on the path, and none at its end.
+    if let Some(value) = value_at(document, path).filter(|value| value.as_array().is_none()) {
+        return is_wanted(value);
+    }
     let mut is_found = false;
     let _ = leaves(document, path, &mut |leaf| {
         is_found = match leaf.value {

@@ -33,8 +33,8 @@ use crate::pipeline::foreign::Foreign;
 use crate::pipeline::foreign_table::{ForeignTable, TableBuilder};
 use crate::pipeline::memory::{STAGE_BYTES_MAX, StageMemory};
 use crate::pipeline::options::options;
+use crate::pipeline::put_path::PutPath;
 use crate::pipeline::stream::{StageInput, Step, Stream};
-use crate::pipeline::unwind::put;
 use crate::raw::Operand;
 use crate::value::{describe, elements, integer};
 use index::writer::StoredValue;
@@ -56,10 +56,10 @@ pub(super) struct GraphLookup {
     restriction: Option<Restriction>,
     /// The restriction that null means: a document that has the field, with a null in it and nothing undefined.
     has_null: Restriction,
-    /// The components of the path of the field that gets the array.
-    names: Vec<String>,
-    /// Those of the field that gets the depth.
-    depth_names: Option<Vec<String>>,
+    /// The path of the field that gets the array.
+    place: PutPath,
+    /// That of the field that gets the depth.
+    depth_place: Option<PutPath>,
     depth_max: Option<i64>,
     /// Whether no `$lookup` around the stage can change what may be reached from one of its documents to the next.
     is_constant: bool,
@@ -105,8 +105,8 @@ impl GraphLookup {
             has_null: Restriction::of(&connect_to.with(has_null), variables)?,
             connect_to,
             restriction: restriction.map(|given| Restriction::parse(given, variables)).transpose()?,
-            names: components(&required("as", name)?),
-            depth_names: depth.map(|depth| path("depthField", depth)).transpose()?.as_ref().map(components),
+            place: PutPath::of(&required("as", name)?),
+            depth_place: depth.map(|depth| path("depthField", depth)).transpose()?.as_ref().map(PutPath::of),
             depth_max: depth_max.map(parse_depth).transpose()?,
             is_constant: restriction
                 .and_then(RawBsonRef::as_document)
@@ -181,10 +181,6 @@ fn path(option: &'static str, given: RawBsonRef<'_>) -> Result<FieldPath, Fault>
     let text = given.as_str().ok_or_else(wrong)?;
     let refused = |refusal| Fault::Path { stage: STAGE, path: crate::value::shorten(text), refusal };
     parse_path(text).map_err(refused)
-}
-
-fn components(path: &FieldPath) -> Vec<String> {
-    path.components().map(str::to_owned).collect()
 }
 
 /// Parses `maxDepth`: a whole number of any type, from 0 on.
@@ -405,8 +401,8 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
         let mut values = Vec::new();
         for (id, found) in level {
             // As in MongoDB the depth is there before the document is asked where it leads to.
-            let document = match &self.graph.depth_names {
-                Some(names) => put(&found, names, Some(Operand::new(RawBsonRef::Int64(depth)).stored()))?,
+            let document = match &self.graph.depth_place {
+                Some(place) => place.put(&found, Some(Operand::new(RawBsonRef::Int64(depth)).stored()))?,
                 None => found,
             };
             reached.bytes = reached.bytes.saturating_add(document.as_bytes().len());
@@ -450,7 +446,7 @@ impl<'i, E: From<Error>> GraphSearching<'i, E> {
         // The array is copied into the document.
         self.memory.grow(reached.bytes)?;
         let array = StoredValue::array(reached.documents.as_bytes());
-        self.current = put(self.input.current(), &self.graph.names, Some(array))?;
+        self.current = self.graph.place.put(self.input.current(), Some(array))?;
         // The array adds two levels and its own bytes to documents that are valid by themselves.
         validate(self.current.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
         Ok(())

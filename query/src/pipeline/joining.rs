@@ -15,7 +15,7 @@ use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::foreign_search::{ForeignSearch, Results};
 use crate::pipeline::lookup::{Lookup, STAGE};
 use crate::pipeline::stream::{StageInput, Step, Stream};
-use crate::pipeline::unwind::{Unwind, put};
+use crate::pipeline::unwind::Unwind;
 use index::writer::{Mark, StoredValue, Writer};
 
 /// The stream of a `$lookup`.
@@ -68,7 +68,7 @@ impl<'i, E: From<Error> + 'i> Joining<'i, E> {
     fn put(&mut self) -> Result<(), Fault> {
         let array = StoredValue::array(self.found.array.as_bytes());
         // The array is lent, so it is written once: into the joined document.
-        self.current = put(self.input.current(), &self.search.lookup().names, Some(array))?;
+        self.current = self.search.lookup().place.put(self.input.current(), Some(array))?;
         check(&self.current)
     }
 }
@@ -186,17 +186,17 @@ impl<'i, E: From<Error> + 'i> JoiningUnwound<'i, E> {
         // The whole document is copied for each result: without counting, a small pipeline could copy for hours.
         self.search.operation().pass(whole.as_bytes().len() + found.as_bytes().len())?;
         self.kept.add(found, &mut self.room)?;
-        let names = &self.search.lookup().names;
-        self.current = put(whole, names, Some(StoredValue::document(found)))?;
+        let place = &self.search.lookup().place;
+        self.current = place.put(whole, Some(StoredValue::document(found)))?;
         check(&self.current)
     }
 
     /// Makes the current document of one for which nothing was found.
     fn take_empty(&mut self) -> Result<(), Fault> {
-        let names = &self.search.lookup().names;
+        let place = &self.search.lookup().place;
         // As the two stages do it: the empty array comes with the objects on its path, and only the array goes again.
-        let empty = put(self.input.current(), names, Some(StoredValue::array(EMPTY_ARRAY)))?;
-        self.current = put(&empty, names, None)?;
+        let empty = place.put(self.input.current(), Some(StoredValue::array(EMPTY_ARRAY)))?;
+        self.current = place.put(&empty, None)?;
         Ok(())
     }
 

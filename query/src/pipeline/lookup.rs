@@ -14,7 +14,7 @@
 use std::ops::ControlFlow;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
-use index::path::{FieldPath, leaves};
+use index::path::{FieldPath, leaves, value_at};
 
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
@@ -22,6 +22,7 @@ use crate::path::parse_path;
 use crate::pipeline::correlation::{Condition, ForeignField, constant_stages};
 use crate::pipeline::error::{Error, Fault};
 use crate::pipeline::options::options;
+use crate::pipeline::put_path::PutPath;
 use crate::pipeline::source::Source;
 use crate::raw::Fields;
 use crate::value::{describe, elements};
@@ -52,8 +53,8 @@ pub(super) struct Lookup {
     is_constant: bool,
     /// The condition that the pipeline begins with.
     pub(super) condition: Option<Condition>,
-    /// The components of the path of the field that gets the array.
-    pub(super) names: Vec<String>,
+    /// The path of the field that gets the array.
+    pub(super) place: PutPath,
 }
 
 /// `localField` and `foreignField`.
@@ -93,7 +94,7 @@ impl LookupArgument {
         let lookup = Lookup {
             constant,
             is_constant: equality.is_none() && constant == stages.len(),
-            names: path("as", "a path as 'as'", name)?.components().map(str::to_owned).collect(),
+            place: PutPath::of(&path("as", "a path as 'as'", name)?),
             from,
             documents: Vec::new(),
             equality,
@@ -251,10 +252,15 @@ fn local_values(document: &RawDocument, local: &FieldPath) -> Vec<RawBson> {
 
 /// The value that is looked up for a document. Returns `None` if there are several.
 pub(super) fn local_value<'d>(document: &'d RawDocument, local: &FieldPath) -> Option<RawBsonRef<'d>> {
+    let asked = |value| if value == RawBsonRef::Undefined { RawBsonRef::Null } else { value };
+    // The common case: no array on the path, and none at its end.
+    if let Some(value) = value_at(document, local).filter(|value| value.as_array().is_none()) {
+        return Some(asked(value));
+    }
     let (mut count, mut last) = (0_u32, RawBsonRef::Null);
     let mut add = |value: RawBsonRef<'d>| {
         count += 1;
-        last = if value == RawBsonRef::Undefined { RawBsonRef::Null } else { value };
+        last = asked(value);
         if count > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let is_one = leaves(document, local, &mut |leaf| match leaf.value {

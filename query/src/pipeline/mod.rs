@@ -39,6 +39,7 @@ pub mod merge;
 mod needed;
 mod optimize;
 mod options;
+mod put_path;
 mod quantiles;
 mod ranked;
 mod redact;

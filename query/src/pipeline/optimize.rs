@@ -92,7 +92,7 @@ pub(super) fn join_unwinds(stages: &mut Vec<PlacedStage>, variables: &Variables)
         let is_part = match (&mut placed, join) {
             (PlacedStage { stage: Stage::Unwind(unwind), position, .. }, Some(join))
                 // The path must be just this field: one below it has other arrays.
-                if join.unwound.is_none() && join.lookup.names == unwind.names() =>
+                if join.unwound.is_none() && join.lookup.place.names() == unwind.names() =>
             {
                 let (unwind, position) = (unwind.clone(), *position);
                 join.unwound = Some(Unwound { unwind, position, matching: None, matches: Vec::new() });
@@ -118,7 +118,7 @@ fn take_matching(join: &mut Join, selection: &mut Selection, position: usize, va
     if unwound.unwind.keeps_empty() || unwound.unwind.index_path().is_some() {
         return false;
     }
-    let Parts { inside, rest } = divide(&selection.given, &join.lookup.names.join("."));
+    let Parts { inside, rest } = divide(&selection.given, &join.lookup.place.joined());
     if inside.is_empty() {
         return false;
     }

@@ -6,7 +6,6 @@
 
 use std::vec::IntoIter;
 
-use bson::spec::ElementType;
 use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use index::path::{FieldPath, value_at};
 use index::validate::validate;
@@ -17,10 +16,10 @@ use crate::operation::{OperationContext, Reservation};
 use crate::path::parse_path;
 use crate::pipeline::error::{Error, Fault, at};
 use crate::pipeline::options::options;
+use crate::pipeline::put_path::PutPath;
 use crate::pipeline::stream::{StageInput, Step, Stream};
-use crate::raw::{Fields, Malformed, Operand};
+use crate::raw::Operand;
 use crate::value::{describe, elements};
-use index::writer::{StoredValue, Writer};
 
 const STAGE: &str = "$unwind";
 /// The minimum size of an array's element: its type, a name of one digit, and the zero byte.
@@ -30,10 +29,10 @@ const ELEMENT_BYTES_MIN: usize = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Unwind {
     path: FieldPath,
-    /// The components of the path.
-    names: Vec<String>,
-    /// The path of the field that gets the element's position, by its components.
-    index: Option<Vec<String>>,
+    /// The same, at whose end the elements come.
+    place: PutPath,
+    /// The path of the field that gets the element's position.
+    index: Option<PutPath>,
     empty: Empty,
 }
 
@@ -81,17 +80,17 @@ impl Unwind {
             }
         };
         let index = index.map(parse_index).transpose()?;
-        Ok(Self { names: names(&path), path, index, empty })
+        Ok(Self { place: PutPath::of(&path), path, index, empty })
     }
 
     /// The components of the path.
     pub(super) fn names(&self) -> &[String] {
-        &self.names
+        self.place.names()
     }
 
     /// The path of the field that gets the element's position. Returns `None` if no field does.
     pub(super) fn index_path(&self) -> Option<String> {
-        self.index.as_ref().map(|names| names.join("."))
+        self.index.as_ref().map(PutPath::joined)
     }
 
     /// Whether a document without elements is kept.
@@ -105,8 +104,8 @@ impl Unwind {
         document: &mut RawDocumentBuf,
         index: RawBsonRef<'_>,
     ) -> Result<(), Fault> {
-        let Some(names) = &self.index else { return Ok(()) };
-        *document = put(document, names, Some(Operand::new(index).stored()))?;
+        let Some(path) = &self.index else { return Ok(()) };
+        *document = path.put(document, Some(Operand::new(index).stored()))?;
         // An element is smaller than its array, so only this field can make a document larger or deeper.
         validate(document.as_bytes()).map_err(|error| Fault::of_result(STAGE, &error))?;
         Ok(())
@@ -114,14 +113,14 @@ impl Unwind {
 }
 
 /// Parses `includeArrayIndex`. It names a field, so unlike `path` it has no dollar sign.
-fn parse_index(index: RawBsonRef<'_>) -> Result<Vec<String>, Fault> {
+fn parse_index(index: RawBsonRef<'_>) -> Result<PutPath, Fault> {
     let text = index.as_str().filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| wrong("a name as 'includeArrayIndex'", index, Code::UNWIND_INDEX_TYPE))?;
     if text.starts_with('$') {
         let expected = "a name without a dollar sign as 'includeArrayIndex'";
         return Err(wrong(expected, index, Code::UNWIND_INDEX_DOLLAR));
     }
-    Ok(names(&field_path(text)?))
+    Ok(PutPath::of(&field_path(text)?))
 }
 
 /// Parses a path without its dollar sign.
@@ -131,10 +130,6 @@ fn field_path(text: &str) -> Result<FieldPath, Fault> {
         path: crate::value::shorten(text),
         refusal,
     })
-}
-
-fn names(path: &FieldPath) -> Vec<String> {
-    path.components().map(str::to_owned).collect()
 }
 
 /// The error for a wrong argument.
@@ -194,7 +189,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
                 return Ok(false);
             }
             // MongoDB removes an empty array from a document that is kept, and leaves null as it is.
-            Some(_) => self.current = put(document, &self.unwind.names, None)?,
+            Some(_) => self.current = self.unwind.place.put(document, None)?,
             None => self.current = document.to_owned(),
         }
         if is_empty && !self.unwind.keeps_empty() {
@@ -210,7 +205,7 @@ impl<'i, E: From<Error>> Unwinding<'i, E> {
         // The whole document is copied for each element: without counting, a small pipeline could copy for hours.
         self.room.operation().pass(self.whole.as_bytes().len())?;
         let element = Operand::new(element.as_raw_bson_ref());
-        self.current = put(&self.whole, &self.unwind.names, Some(element.stored()))?;
+        self.current = self.unwind.place.put(&self.whole, Some(element.stored()))?;
         // MongoDB gives positions as 64-bit integers.
         self.unwind.set_index(&mut self.current, RawBsonRef::Int64(self.next))?;
         self.next += 1;
@@ -246,72 +241,4 @@ impl<E: From<Error>> Stream<E> for Unwinding<'_, E> {
     fn rest(&mut self) {
         self.input.rest();
     }
-}
-
-/// The bytes that are allocated in advance for a path and what is around its values.
-const PATH_BYTES_GUESS: usize = 64;
-
-/// A copy of a document with `value` at the end of `path`, or without the field if `value` is `None`. Objects on the path
-/// are created if they are missing.
-pub(super) fn put(
-    document: &RawDocument,
-    path: &[String],
-    value: Option<StoredValue<'_>>,
-) -> Result<RawDocumentBuf, Fault> {
-    // The path is written too, and most are short.
-    let added = value.map_or(0, |value| value.len() + PATH_BYTES_GUESS);
-    let mut out = Writer::with_capacity(document.as_bytes().len() + added);
-    write(&mut out, Some(document), path, value)?;
-    let made = RawDocumentBuf::from_bytes(out.into_bytes());
-    made.map_err(|error| Fault::InvalidBson { reason: error.to_string() })
-}
-
-/// Writes a document with the value at the end of the path. The recursion is as deep as the path, whose length is limited.
-fn write(
-    out: &mut Writer,
-    document: Option<&RawDocument>,
-    path: &[String],
-    value: Option<StoredValue<'_>>,
-) -> Result<(), Malformed> {
-    let mark = out.open();
-    let Some((name, rest)) = path.split_first() else {
-        out.close(mark);
-        return Ok(());
-    };
-    let mut is_found = false;
-    let mut fields = document.map(Fields::of);
-    while let Some(fields) = &mut fields {
-        out.copy(fields.pass_before((!is_found).then_some(name)));
-        let Some(field) = fields.next().transpose()? else { break };
-        // Of fields with the same name only the first is replaced.
-        if is_found || field.name() != name {
-            out.copy(field.whole());
-            continue;
-        }
-        is_found = true;
-        let is_object = field.kind() == ElementType::EmbeddedDocument;
-        match (value, rest) {
-            (Some(value), []) => out.stored(name, value),
-            (None, []) => {}
-            // There is nothing to remove inside of a scalar.
-            (None, _) if !is_object => out.copy(field.whole()),
-            (_, _) => {
-                let inside = if is_object { Some(field.container()?) } else { None };
-                out.header(ElementType::EmbeddedDocument, name);
-                write(out, inside, rest, value)?;
-            }
-        }
-    }
-    // A new field comes last, as with `$set`.
-    match (is_found, value, rest) {
-        // Written above, or to be left out and not there.
-        (true, _, _) | (_, None, _) => {}
-        (false, Some(value), []) => out.stored(name, value),
-        (false, Some(_), _) => {
-            out.header(ElementType::EmbeddedDocument, name);
-            write(out, None, rest, value)?;
-        }
-    }
-    out.close(mark);
-    Ok(())
 }
