@@ -306,6 +306,8 @@ pub enum PlantedFault {
     TokensApart,
     /// A commit with a token does not look again whether the token has a row by now.
     TokensNotLookedUp,
+    /// A commit with a token does not enter it among the highest ones, which prove others absent.
+    TokensNotAdmitted,
     /// With a new generation of tokens the last one is forgotten, and not the one before it.
     GenerationsDroppedEarly,
     /// Events are written after the write that they are of, in a batch of their own.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::error::{Error, Result};
+use base::namespace::Namespace;
 use bson::{Bson, Document};
 use store::write::Batch;
 
@@ -81,7 +82,8 @@ impl Handle {
         token: &'a Token,
         concern: Option<&'a WriteConcern>,
     ) -> Asked<'a> {
-        Asked::of(format!("{verb} {}", self.given), token, concern)
+        let Namespace { db, coll } = &*self.given;
+        Asked::of([verb, " ", db, ".", coll].concat(), token, concern)
     }
 
     /// Runs a write of one document.

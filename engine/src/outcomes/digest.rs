@@ -10,12 +10,16 @@ const BLOCK_BYTES: usize = 8;
 
 /// The digest of what was written to it so far.
 pub(crate) struct Digest {
-    state: [u64; 4],
+    state: Words,
     /// The bytes that do not fill a block yet.
     rest: [u8; BLOCK_BYTES],
     rest_len: usize,
     len: u64,
 }
+
+/// The four words that everything is mixed into.
+#[derive(Clone, Copy)]
+struct Words([u64; 4]);
 
 impl Digest {
     /// The digest of a call, without its arguments.
@@ -47,16 +51,16 @@ impl Digest {
             unused.fill(0);
         }
         let block = u64::from_le_bytes(self.rest);
-        self.block(block);
+        self.state.block(block);
         let mut digest = [0; DIGEST_BYTES];
         let (low, high) = digest.split_at_mut(BLOCK_BYTES);
         for (half, mark) in [(low, (2, 0xee)), (high, (1, 0xdd))] {
             let (at, mark) = mark;
-            if let Some(word) = self.state.get_mut(at) {
+            if let Some(word) = self.state.0.get_mut(at) {
                 *word ^= mark;
             }
-            (0..4).for_each(|_| self.round());
-            let sum = self.state.iter().fold(0, |sum, word| sum ^ word);
+            (0..4).for_each(|_| self.state.round());
+            let sum = self.state.0.iter().fold(0, |sum, word| sum ^ word);
             half.copy_from_slice(&sum.to_le_bytes());
         }
         digest
@@ -65,12 +69,12 @@ impl Digest {
     /// The digest of nothing, with a key.
     pub(crate) fn with_key(key: [u64; 2]) -> Self {
         let [low, high] = key;
-        let state = [
+        let state = Words([
             low ^ 0x736f_6d65_7073_6575,
             high ^ 0x646f_7261_6e64_6f6d ^ 0xee,
             low ^ 0x6c79_6765_6e65_7261,
             high ^ 0x7465_6462_7974_6573,
-        ];
+        ]);
         Self { state, rest: [0; BLOCK_BYTES], rest_len: 0, len: 0 }
     }
 
@@ -88,28 +92,34 @@ impl Digest {
                 return;
             }
             self.rest_len = 0;
-            let block = u64::from_le_bytes(self.rest);
-            self.block(block);
+            self.state.block(u64::from_le_bytes(self.rest));
         }
         let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+        // A copy of its own, which the compiler keeps in registers.
+        let mut state = self.state;
         for block in blocks {
-            self.block(u64::from_le_bytes(*block));
+            state.block(u64::from_le_bytes(*block));
         }
+        self.state = state;
         self.rest.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
         self.rest_len = rest.len();
     }
+}
 
+impl Words {
+    #[inline]
     fn block(&mut self, block: u64) {
-        let [.., last] = &mut self.state;
+        let [.., last] = &mut self.0;
         *last ^= block;
         self.round();
         self.round();
-        let [first, ..] = &mut self.state;
+        let [first, ..] = &mut self.0;
         *first ^= block;
     }
 
+    #[inline]
     fn round(&mut self) {
-        let [mut a, mut b, mut c, mut d] = self.state;
+        let [mut a, mut b, mut c, mut d] = self.0;
         a = a.wrapping_add(b);
         b = b.rotate_left(13) ^ a;
         a = a.rotate_left(32);
@@ -120,7 +130,7 @@ impl Digest {
         c = c.wrapping_add(b);
         b = b.rotate_left(17) ^ c;
         c = c.rotate_left(32);
-        self.state = [a, b, c, d];
+        self.0 = [a, b, c, d];
     }
 }
 

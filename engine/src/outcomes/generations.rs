@@ -21,6 +21,7 @@ use store::write::{Batch, CommitLevel};
 use store::{Database, Family};
 
 use crate::options::PlantedFault;
+use crate::outcomes::highest::HighestTokens;
 use crate::outcomes::row::now_millis;
 use crate::outcomes::token::Token;
 use crate::outcomes::token_row::{self, TokenRow};
@@ -55,7 +56,7 @@ struct Known {
     /// `None` until the first token is used.
     newest: Option<Generation>,
     before: Option<Generation>,
-    /// Whether the bytes of the rows were counted.
+    /// Whether the bytes of the rows were counted, and the highest tokens are known.
     is_counted: bool,
 }
 
@@ -65,6 +66,7 @@ struct Generation {
     began: u64,
     /// The bytes of its rows, with their keys.
     bytes: AtomicU64,
+    highest: HighestTokens,
 }
 
 impl Generations {
@@ -128,15 +130,23 @@ impl Generations {
         let database = batch.database();
         let _place = lock_order::take(Place::Tokens);
         let known = self.known.read();
-        if database.fault() != PlantedFault::TokensNotLookedUp
+        let Some(newest) = known.newest.as_ref().filter(|_| known.is_counted) else {
+            return Err(Error::invalid_argument("no generation of tokens has begun"));
+        };
+        let is_above = if database.fault() == PlantedFault::TokensNotAdmitted {
+            newest.highest.are_below(row.token)
+        } else {
+            newest.highest.enter(row.token.kind(), row.token.bytes())
+        };
+        // Rows come into the newest generation alone, so nothing else has to be looked at if it was that before.
+        let is_new = is_above && newest.number == row.seen;
+        if !is_new
+            && database.fault() != PlantedFault::TokensNotLookedUp
             && let Some(found) = known.look_again(database, row, self.margin())?
         {
             return Ok(Some(found));
         }
-        let Some(newest) = &known.newest else {
-            return Err(Error::invalid_argument("no generation of tokens has begun"));
-        };
-        let (key, value) = (token_row::key(row.token, newest.number), row.row.encode());
+        let (key, value) = (token_row::key(row.token, newest.number), &row.value);
         let bytes = (key.len() + value.len()) as u64;
         newest.bytes.fetch_add(bytes, Relaxed);
         if known.bytes() > self.limits.bytes_max {
@@ -146,11 +156,11 @@ impl Generations {
         let written = if database.fault() == PlantedFault::TokensApart {
             write(batch).and_then(|()| {
                 let mut apart = Batch::new(database);
-                apart.put(Family::Outcomes, &key, &value);
+                apart.put(Family::Outcomes, &key, value);
                 (row.write_apart)(apart)
             })
         } else {
-            batch.put(Family::Outcomes, &key, &value);
+            batch.put(Family::Outcomes, &key, value);
             write(batch)
         };
         if let Err(error) = &written
@@ -198,7 +208,8 @@ impl Generations {
 /// The row of a call that is to be committed.
 pub(crate) struct NewRow<'a> {
     pub(crate) token: &'a Token,
-    pub(crate) row: TokenRow,
+    /// Its stored form.
+    pub(crate) value: Vec<u8>,
     /// The newest generation of the look-up that found no row.
     pub(crate) seen: u32,
     /// The way in which an injected fault writes the row.
@@ -222,6 +233,9 @@ impl Known {
     ) -> Result<(Option<TokenRow>, u32)> {
         let seen = self.newest.as_ref().map_or(0, |newest| newest.number);
         for generation in self.kept() {
+            if self.is_counted && generation.highest.are_below(token) {
+                continue;
+            }
             if let Some(row) = read(database, token, generation.number)? {
                 return Ok((Some(row), seen));
             }
@@ -259,7 +273,7 @@ impl Known {
         }
     }
 
-    /// Counts the bytes of all rows.
+    /// Counts the bytes of all rows, and learns of the highest tokens.
     fn count(&mut self, database: &Arc<Database>, operation: &OperationContext) -> Result<()> {
         let snapshot = Snapshot::take(database);
         for generation in self.kept() {
@@ -269,6 +283,9 @@ impl Known {
             let mut bytes = 0;
             while scan.advance()? {
                 bytes += (scan.key().len() + scan.value().len()) as u64;
+                if let Some((_, kind, token)) = token_row::split_key(scan.key()) {
+                    generation.highest.enter(kind, token);
+                }
             }
             generation.bytes.store(bytes, Relaxed);
         }
@@ -298,7 +315,7 @@ impl Known {
 
 impl Generation {
     fn of(number: u32, began: u64) -> Self {
-        Self { number, began, bytes: AtomicU64::new(0) }
+        Self { number, began, bytes: AtomicU64::new(0), highest: HighestTokens::default() }
     }
 }
 
@@ -335,11 +352,12 @@ fn read(database: &Database, token: &Token, generation: u32) -> Result<Option<To
 
 #[cfg(test)]
 mod tests {
+    use bson::Uuid;
     use bson::oid::ObjectId;
-    use bson::{Uuid, rawdoc};
 
     use super::*;
     use crate::client::Client;
+    use crate::outcomes::token_row::RowWriter;
 
     const HOUR: u64 = 3_600_000;
 
@@ -384,9 +402,9 @@ mod tests {
                 if found.is_some() {
                     return Ok(false);
                 }
-                let row = TokenRow { digest: [0; 16], millis: now, result: rawdoc! {} };
                 let write_apart = |_: Batch<'_>| Ok(());
-                let row = NewRow { token, row, seen, write_apart: &write_apart };
+                let value = RowWriter::new(&[0; 16]).finish(now);
+                let row = NewRow { token, value, seen, write_apart: &write_apart };
                 let batch = Batch::new(storage.database);
                 let write = |batch| storage.store.commit(batch, CommitLevel::Delayed);
                 let found = self.generations.commit(batch, &row, write)?;
@@ -434,6 +452,32 @@ mod tests {
         let generations = Fixture::load(&fixture.client);
         let fixture = Fixture { generations, ..fixture };
         assert!(!fixture.first(&token, start + 2 * HOUR + 2).expect("answered"));
+    }
+
+    /// Uses tokens of all kinds twice, and once more after the next opening. Returns how often one was new.
+    fn uses(fixture: Fixture) -> usize {
+        let start = 1000 * HOUR;
+        let ids = [2, 3, 1].map(|hours| id_of(hours * HOUR));
+        let uuids = [2, 3, 1].map(|hours| uuid_of(start + hours));
+        let tokens: Vec<Token> =
+            ids.into_iter().chain(uuids).chain(["b".into(), "c".into(), "a".into()]).collect();
+        let new = |fixture: &Fixture, now: u64| {
+            tokens.iter().filter(|token| fixture.first(token, now).expect("run")).count()
+        };
+        let found = new(&fixture, start) + new(&fixture, start);
+        let generations = Fixture::load(&fixture.client);
+        let fixture = Fixture { generations, ..fixture };
+        found + new(&fixture, start) + new(&fixture, start + HOUR)
+    }
+
+    #[test]
+    fn tokens_of_any_kind_and_order_are_new_once() {
+        assert_eq!(uses(Fixture::new()), 9);
+    }
+
+    #[test]
+    fn planted_tokens_that_are_not_among_the_highest_are_found() {
+        assert!(uses(Fixture::with_fault(PlantedFault::TokensNotAdmitted)) > 9);
     }
 
     #[test]
@@ -487,9 +531,9 @@ mod tests {
         assert!(fixture.first(&token, start).expect("run"));
         fixture.first(&"other".into(), start + HOUR).expect("run");
         let found = fixture.with(|storage| {
-            let row = TokenRow { digest: [0; 16], millis: 0, result: rawdoc! {} };
             let write_apart = |_: Batch<'_>| Ok(());
-            let row = NewRow { token: &token, row, seen: 1, write_apart: &write_apart };
+            let value = RowWriter::new(&[0; 16]).finish(0);
+            let row = NewRow { token: &token, value, seen: 1, write_apart: &write_apart };
             let write = |_: Batch<'_>| Err(Error::invalid_argument("nothing may be written"));
             fixture.generations.commit(Batch::new(storage.database), &row, write)
         });

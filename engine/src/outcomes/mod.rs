@@ -3,6 +3,7 @@
 
 pub(crate) mod digest;
 pub(crate) mod generations;
+mod highest;
 pub(crate) mod once;
 pub(crate) mod retryable;
 pub(crate) mod row;

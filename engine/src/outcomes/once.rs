@@ -10,8 +10,10 @@ use base::error::{Error, ErrorKind, Result};
 use base::generated::GeneratedValues;
 use base::once_error::ExactlyOnceError;
 use base::sync::Mutex;
-use bson::raw::CStr;
-use bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr, rawdoc};
+use bson::spec::ElementType;
+use bson::{Bson, Document, RawDocument, RawDocumentBuf};
+use index::element::elements;
+use index::writer::{StoredValue, Writer};
 use query::code::Code;
 use store::Database;
 use store::write::Batch;
@@ -21,10 +23,10 @@ use crate::outcomes::digest::DIGEST_BYTES;
 use crate::outcomes::generations::{Generations, NewRow};
 use crate::outcomes::row::now_millis;
 use crate::outcomes::token::Token;
-use crate::outcomes::token_row::{self, TokenRow};
+use crate::outcomes::token_row::{self, RowWriter, TokenRow};
 
 /// The field of a result that says which call it is of.
-const CALL: &CStr = cstr!("o");
+const CALL: &str = "o";
 
 /// A call, as its token knows it.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,9 +49,10 @@ struct State {
     /// The newest generation when the token was looked up.
     seen: u32,
     /// The effect of the next commit.
-    effect: Option<RawDocumentBuf>,
+    effect: Option<RowWriter>,
     shown: Option<RawDocumentBuf>,
-    generated: RawDocumentBuf,
+    /// The values that were generated for the document of an insert.
+    generated: Option<RawDocumentBuf>,
     /// The answer of another call with the token, that came first.
     found: Option<Document>,
     is_stored: bool,
@@ -104,45 +107,59 @@ impl Once {
 
     /// Keeps the values that were generated for the document of an insert.
     pub(crate) fn note_generated(&self, values: &GeneratedValues) {
-        let mut generated = RawDocumentBuf::new();
-        for (field, value) in values.iter() {
-            if let Ok(field) = <&CStr>::try_from(field) {
-                generated.append(field, value);
-            }
+        if values.is_empty() {
+            self.state.lock().generated = None;
+            return;
         }
-        self.state.lock().generated = generated;
+        let mut generated = Writer::with_capacity(0);
+        let start = generated.open();
+        for (field, value) in values.iter() {
+            generated.eight_bytes(ElementType::Int64, field, value.to_le_bytes());
+        }
+        generated.close(start);
+        self.state.lock().generated = RawDocumentBuf::from_bytes(generated.into_bytes()).ok();
     }
 
     /// Says that the next commit changes a document.
     pub(crate) fn expect_change(&self) {
-        self.state.lock().effect = Some(rawdoc! { "n": 1_i64, "m": 1_i64 });
+        self.expect(|result| {
+            for name in ["n", "m"] {
+                result.eight_bytes(ElementType::Int64, name, 1_i64.to_le_bytes());
+            }
+        });
     }
 
     /// Says that the next commit removes a document.
     pub(crate) fn expect_removal(&self) {
-        self.state.lock().effect = Some(rawdoc! { "n": 1_i64 });
+        self.expect(|result| result.eight_bytes(ElementType::Int64, "n", 1_i64.to_le_bytes()));
     }
 
     /// Says that the next commit stores a new document, which has its `_id`.
     pub(crate) fn expect_new(&self, document: &RawDocument) {
-        let mut effect = RawDocumentBuf::new();
-        if let Ok(Some(id)) = document.get("_id") {
-            effect.append(cstr!("i"), id);
-        }
-        let mut state = self.state.lock();
-        let generated = std::mem::take(&mut state.generated);
-        if !generated.is_empty() {
-            effect.append(cstr!("g"), generated);
-        }
-        state.effect = Some(effect);
+        let generated = self.state.lock().generated.take();
+        self.expect(|result| {
+            if let Some(id) = elements(document.as_bytes()).named(b"_id") {
+                result.stored("i", StoredValue::new(id.kind, id.value));
+            }
+            if let Some(generated) = generated {
+                result.document("g", &generated);
+            }
+        });
     }
 
     /// Says what the call is answered, which its next commit stores.
     pub(crate) fn expect_answer(&self, answer: &Document) -> Result<()> {
         let answer = RawDocumentBuf::try_from(answer)?;
-        let mut state = self.state.lock();
-        (state.effect, state.shown) = (Some(answer), None);
+        self.expect(|result| elements(answer.as_bytes()).for_each(|field| result.copy(field.whole)));
+        self.state.lock().shown = None;
         Ok(())
+    }
+
+    /// Keeps the result of the next commit.
+    fn expect(&self, write: impl FnOnce(&mut Writer)) {
+        let mut row = RowWriter::new(&self.call.digest);
+        write(row.fields());
+        self.state.lock().effect = Some(row);
     }
 
     /// Whether the next commit has the row.
@@ -169,16 +186,16 @@ impl Once {
         write: impl FnOnce(Batch<'b>) -> Result<()>,
         write_apart: &dyn Fn(Batch<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (row, seen) = {
+        let (mut row, shown, seen) = {
             let mut state = self.state.lock();
-            let mut result = state.effect.take().unwrap_or_default();
-            result.append(CALL, self.call.name.as_str());
-            if let Some(shown) = state.shown.take() {
-                result.append(cstr!("v"), shown);
-            }
-            (TokenRow { digest: self.call.digest, millis: now_millis(), result }, state.seen)
+            let row = state.effect.take().unwrap_or_else(|| RowWriter::new(&self.call.digest));
+            (row, state.shown.take(), state.seen)
         };
-        let row = NewRow { token: &self.token, row, seen, write_apart };
+        row.fields().string(CALL, &self.call.name);
+        if let Some(shown) = shown {
+            row.fields().document("v", &shown);
+        }
+        let row = NewRow { token: &self.token, value: row.finish(now_millis()), seen, write_apart };
         match self.generations.commit(batch, &row, write)? {
             None => {
                 self.state.lock().is_stored = true;
@@ -198,7 +215,7 @@ impl Once {
     fn answer(&self, row: TokenRow) -> Result<Document> {
         let TokenRow { digest, result, .. } = row;
         let mut result = Document::try_from(result)?;
-        let first = result.remove(CALL.as_str());
+        let first = result.remove(CALL);
         if digest == self.call.digest {
             return Ok(result);
         }

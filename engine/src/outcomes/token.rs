@@ -6,6 +6,7 @@ use base::error::{Error, Result};
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Uuid};
+use smallvec::SmallVec;
 
 use crate::arguments::{Arguments, FromArgument};
 
@@ -40,7 +41,8 @@ const UUID_BYTES: usize = 16;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Token {
     kind: TokenKind,
-    bytes: Vec<u8>,
+    /// Those with a time need no memory of their own.
+    bytes: SmallVec<[u8; UUID_BYTES]>,
 }
 
 /// The information in a token beside being different from others. The numbers are on disk.
@@ -55,7 +57,7 @@ pub(crate) enum TokenKind {
 }
 
 impl TokenKind {
-    const ALL: [Self; 3] = [Self::ObjectId, Self::TimedUuid, Self::Other];
+    pub(crate) const ALL: [Self; 3] = [Self::ObjectId, Self::TimedUuid, Self::Other];
 
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -132,7 +134,7 @@ impl Token {
     }
 
     fn of(kind: TokenKind, bytes: &[u8]) -> Self {
-        Self { kind, bytes: bytes.to_vec() }
+        Self { kind, bytes: SmallVec::from_slice(bytes) }
     }
 }
 
@@ -160,7 +162,7 @@ impl From<&str> for Token {
 
 impl From<String> for Token {
     fn from(text: String) -> Self {
-        Self { kind: TokenKind::Other, bytes: text.into_bytes() }
+        text.into_bytes().into()
     }
 }
 
@@ -172,7 +174,7 @@ impl From<&[u8]> for Token {
 
 impl From<Vec<u8>> for Token {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { kind: TokenKind::Other, bytes }
+        Self { kind: TokenKind::Other, bytes: bytes.into() }
     }
 }
 

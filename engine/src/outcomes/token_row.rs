@@ -2,6 +2,7 @@
 
 use base::error::{Error, Result};
 use bson::{Document, RawDocument, RawDocumentBuf};
+use index::writer::{Mark, Writer};
 use store::Family;
 
 use crate::outcomes::digest::DIGEST_BYTES;
@@ -13,7 +14,9 @@ const TAG_TOKEN: u8 = 1;
 const LAYOUT: u8 = 1;
 const GENERATION_BYTES: usize = 4;
 /// The length of what is before the result in a value.
-const HEAD_BYTES: usize = 1 + DIGEST_BYTES + 8;
+const HEAD_BYTES: usize = 1 + DIGEST_BYTES + size_of::<u64>();
+/// About how many bytes the result of a write of one document has.
+const RESULT_BYTES: usize = 96;
 
 /// The key of the row of a token in a generation.
 pub(crate) fn key(token: &Token, generation: u32) -> Vec<u8> {
@@ -42,11 +45,16 @@ pub(crate) fn is_of_token(key: &[u8]) -> bool {
 
 /// The generation of a key of a row. `None` if no row has such a key.
 pub(crate) fn generation_of(key: &[u8]) -> Option<u32> {
+    split_key(key).map(|(generation, _, _)| generation)
+}
+
+/// The generation of a key of a row, the kind of its token, and its bytes. `None` if no row has such a key.
+pub(crate) fn split_key(key: &[u8]) -> Option<(u32, TokenKind, &[u8])> {
     let (tag, rest) = key.split_first()?;
     let (generation, rest) = rest.split_first_chunk::<GENERATION_BYTES>()?;
     let (kind, token) = rest.split_first()?;
-    TokenKind::of_code(*kind)?;
-    ((*tag, token.is_empty()) == (TAG_TOKEN, false)).then(|| u32::from_be_bytes(*generation))
+    let is_row = (*tag, token.is_empty()) == (TAG_TOKEN, false);
+    Some((u32::from_be_bytes(*generation), TokenKind::of_code(*kind)?, token)).filter(|_| is_row)
 }
 
 /// The row by which a call with a token is answered when it comes again.
@@ -60,17 +68,41 @@ pub(crate) struct TokenRow {
     pub(crate) result: RawDocumentBuf,
 }
 
-impl TokenRow {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let result = self.result.as_bytes();
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + result.len());
-        bytes.push(LAYOUT);
-        bytes.extend(self.digest);
-        bytes.extend(self.millis.to_be_bytes());
-        bytes.extend(result);
-        bytes
+/// The stored form of a row that is being written: its result is not whole yet.
+pub(crate) struct RowWriter {
+    out: Writer,
+    result: Mark,
+}
+
+impl RowWriter {
+    /// A row of a call with a digest, without any field in its result.
+    pub(crate) fn new(digest: &[u8; DIGEST_BYTES]) -> Self {
+        let mut out = Writer::with_capacity(HEAD_BYTES + RESULT_BYTES);
+        out.copy(&[LAYOUT]);
+        out.copy(digest);
+        // `finish` writes the time over these.
+        out.copy(&[0; size_of::<u64>()]);
+        let result = out.open();
+        Self { out, result }
     }
 
+    /// The fields of the result.
+    pub(crate) fn fields(&mut self) -> &mut Writer {
+        &mut self.out
+    }
+
+    /// Ends a row of a time, in milliseconds since 1970.
+    pub(crate) fn finish(mut self, millis: u64) -> Vec<u8> {
+        self.out.close(self.result);
+        let mut bytes = self.out.into_bytes();
+        if let Some(place) = bytes.get_mut(HEAD_BYTES - size_of::<u64>()..HEAD_BYTES) {
+            place.copy_from_slice(&millis.to_be_bytes());
+        }
+        bytes
+    }
+}
+
+impl TokenRow {
     /// Reads a row. Stored bytes that are none are a corruption, whatever they are.
     pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<Self> {
         let damaged = |reason: &str| Error::corruption(Family::Outcomes.name(), key, reason.to_owned());
@@ -97,14 +129,22 @@ impl TokenRow {
 #[cfg(test)]
 mod tests {
     use bson::rawdoc;
+    use bson::spec::ElementType;
 
     use super::*;
+
+    /// A row of the call `3`, at 12, that changed a document.
+    fn bytes() -> Vec<u8> {
+        let mut row = RowWriter::new(&[3; DIGEST_BYTES]);
+        row.fields().eight_bytes(ElementType::Int64, "n", 1_i64.to_le_bytes());
+        row.finish(12)
+    }
 
     #[test]
     fn a_row_is_read_as_it_was_written() {
         let key = key(&"a token".into(), 7);
         let row = TokenRow { digest: [3; 16], millis: 12, result: rawdoc! { "n": 1_i64 } };
-        assert_eq!(TokenRow::decode(&key, &row.encode()).expect("read"), row);
+        assert_eq!(TokenRow::decode(&key, &bytes()).expect("read"), row);
         assert_eq!(generation_of(&key), Some(7));
         let (first, end) = keys_of(Some(7));
         assert!(first <= key && key < end);
@@ -115,8 +155,7 @@ mod tests {
     #[test]
     fn no_bytes_are_read_as_a_row_that_was_not_written() {
         let key = key(&"a token".into(), 7);
-        let row = TokenRow { digest: [3; 16], millis: 12, result: rawdoc! { "n": 1_i64 } };
-        let bytes = row.encode();
+        let bytes = bytes();
         for end in 0..bytes.len() {
             assert!(TokenRow::decode(&key, &bytes[..end]).expect_err("it is cut").is_corruption());
         }

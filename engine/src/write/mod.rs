@@ -67,6 +67,9 @@ use crate::write::validation::Checks;
 /// latches.
 const COMMIT_BYTES_MAX: usize = 8 << 20;
 
+/// About how many bytes the row of a command that may be repeated has in a batch, with its key.
+const ROW_BYTES: usize = 256;
+
 /// The write context. The collection's gate is held shared for as long as this lives.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'a> {
@@ -304,9 +307,14 @@ impl<'a> Target<'a> {
             self.note_write(latched);
             return committed;
         }
-        let mut batch = Batch::new(self.database);
+        let mut batch = self.batch_with_row(record.key.len() + record.document.len());
         self.put_new_record(&mut batch, record.key, record.document);
         self.commit_batch(batch, latched)
+    }
+
+    /// A batch for a record of `bytes` bytes, and for the row of a command that may be repeated.
+    fn batch_with_row(&self, bytes: usize) -> Batch<'a> {
+        Batch::with_capacity(self.database, bytes + ROW_BYTES)
     }
 
     /// Commits the new bytes of a record without entries. Its latch is held.
@@ -323,7 +331,7 @@ impl<'a> Target<'a> {
             self.note_write(latched);
             return committed;
         }
-        let mut batch = Batch::new(self.database);
+        let mut batch = self.batch_with_row(key.len() + change.new.len());
         self.put_changed_record(&mut batch, key, change);
         self.commit_batch(batch, latched)
     }
