@@ -260,6 +260,11 @@ impl Database {
         self.quota.as_ref()
     }
 
+    /// Whether a quota has rejected a write, and admitted none since.
+    pub fn is_at_quota(&self) -> bool {
+        self.quota.as_ref().is_some_and(Quota::is_full)
+    }
+
     /// The space that is kept free on the disk, if no quota does it.
     pub(super) fn disk_room(&self) -> Option<&DiskRoom> {
         self.disk_room.as_ref()

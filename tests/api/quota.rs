@@ -219,6 +219,19 @@ fn deletes_from_a_logged_collection_pass_in_a_full_folder() {
     assert!(client.verify().expect("verified").is_clean());
 }
 
+/// An eighth of the quota is for the log. Half of that is enough where documents have no room.
+#[test]
+fn a_full_folder_keeps_half_of_the_log_of_changes() {
+    let scratch = Scratch::new();
+    let client = scratch.open_with(limited());
+    client.database("app").change_log(true).expect("logged");
+    let (things, mut choices) = (things(&client), Choices::seeded(7));
+    let log_bytes = || client.metrics().expect("measured").change_log.bytes;
+    let mut insert = || things.insert_one(doc! { "content": content(&mut choices, 20_000) }).run();
+    while insert().is_ok() {}
+    wait_until(|| log_bytes() <= QUOTA / 8 / 2);
+}
+
 #[test]
 fn a_folder_is_emptied_one_document_at_a_time() {
     let scratch = Scratch::new();

@@ -13,7 +13,7 @@ use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::write::{Batch, CommitLevel};
 
-use crate::changes::kept::{Kept, LogLimits, Segment};
+use crate::changes::kept::{Kept, Segment};
 use crate::changes::log::{ChangeLog, now};
 
 /// The number of events of earlier lives that are counted at once. That needs some tens of milliseconds.
@@ -53,12 +53,16 @@ impl ChangeLog {
     }
 
     fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
+        let mut limits = self.limits;
+        if storage.database.is_at_quota() {
+            // Half of it makes room for documents again, before deletes are rejected too.
+            limits.bytes /= 2;
+        }
         let through = if self.count_earlier(storage)? {
-            self.kept.lock().take_old(now, self.limits)
+            self.kept.lock().take_old(now, limits)
         } else {
             // The oldest ones go already, or many short lives of a store would never forget any.
-            let newer = self.kept.lock().bytes;
-            let limits = LogLimits { bytes: self.limits.bytes.saturating_sub(newer), ..self.limits };
+            limits.bytes = limits.bytes.saturating_sub(self.kept.lock().bytes);
             self.counting.lock().earlier.take_old(now, limits)
         };
         let Some(through) = through else { return Ok(()) };

@@ -592,7 +592,8 @@ impl ClientBuilder {
 
     /// Sets the limit of the log of changes, about, in bytes. Beyond that the oldest events are forgotten, four times a second:
     /// a stream that has not read them fails with code 286, and no writer waits for one. The default is 1 GiB; it is never more
-    /// than an eighth of a [`disk_quota`](Self::disk_quota), or of the memory budget of a store in memory.
+    /// than an eighth of a [`disk_quota`](Self::disk_quota), or of the memory budget of a store in memory. While the quota has no
+    /// room for a write, half of it is kept.
     ///
     /// [`open`](Self::open) fails if it is less than 64 KiB.
     ///
