@@ -1,5 +1,6 @@
 //! A part of `cairndb`, without a stable API of its own: the order of BSON values. How two
-//! values compare, what a dotted path means, and which key bytes a document has in an index.
+//! values compare, what a dotted path means, and which key bytes a document has in an index. And the bytes themselves: how fields
+//! of raw documents are read, checked and written.
 //!
 //! Everything here is a pure function over raw BSON. The crate stores nothing, and knows neither a
 //! database nor a query language: it is the one definition of comparison and of paths that the

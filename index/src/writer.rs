@@ -183,7 +183,7 @@ impl Writer {
         self.bytes.push(0);
     }
 
-    /// Appends an integer of 64 bits, a time in milliseconds, or what else has eight bytes.
+    /// Appends a value of eight bytes: an integer, a double, a date or a timestamp.
     #[inline]
     pub fn eight_bytes(&mut self, kind: ElementType, name: &str, value: [u8; 8]) {
         self.header(kind, name);

@@ -218,9 +218,7 @@ impl Operand {
         // zero byte.
         bytes.get(FIRST_ELEMENT + 2..bytes.len() - 1).unwrap_or_default()
     }
-}
 
-impl Operand {
     /// The value, borrowed.
     pub(crate) fn stored(&self) -> StoredValue<'_> {
         StoredValue::new(self.kind(), self.bytes())

@@ -151,6 +151,7 @@ impl PagedCursor {
     /// Reads documents into a batch until it has `len` of them or no room. Returns whether the cursor is at
     /// its end. Fails at the next document after the cursor was killed.
     pub(crate) fn fill(&mut self, batch: &mut CursorBatch, len: Option<u64>) -> Result<bool, Failure> {
+        // For a batch without documents, where it goes on if the first one has no room.
         if !self.has_pending {
             self.note_place(batch);
         }

@@ -140,7 +140,7 @@ pub(crate) struct CursorBatch {
     out: Writer,
     /// The reply, the cursor in it, and the documents in that.
     opened: [Mark; 3],
-    /// Where the last document begins.
+    /// Where the last document begins. Without documents, where the first one will.
     last_at: Mark,
     len: usize,
     document_bytes: usize,
@@ -189,7 +189,8 @@ impl CursorBatch {
         self.token = Some(token);
     }
 
-    /// Notes that a change stream goes on after the last document of the batch. The `_id` of an event is its token.
+    /// Notes that a change stream goes on after the last document of the batch, whose `_id` is its token. Without documents what was
+    /// noted before stays.
     pub(crate) fn go_on_after_last(&mut self) {
         let last = RawDocument::from_bytes(self.out.since(self.last_at)).ok();
         let token = last.and_then(|last| field(last, "_id")?.as_document());

@@ -307,7 +307,7 @@ pub enum PlantedFault {
     /// A commit with a token does not look again whether the token has a row by now.
     TokensNotLookedUp,
     /// A commit with a token does not enter it among the highest ones, which prove others absent.
-    TokensNotAdmitted,
+    TokensNotEntered,
     /// With a new generation of tokens the last one is forgotten, and not the one before it.
     GenerationsDroppedEarly,
     /// Events are written after the write that they are of, in a batch of their own.

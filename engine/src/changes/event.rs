@@ -183,6 +183,15 @@ impl<'a> Event<'a> {
         Self::read(value, document).map_err(|reason| Error::corruption(Family::Changes.name(), key, reason))
     }
 
+    /// The name of the collection of a stored event of a document. `None` of other events, and of damaged ones. So what is of another
+    /// collection is passed without being read.
+    #[inline]
+    pub(crate) fn collection_of_document(value: &'a [u8]) -> Option<&'a [u8]> {
+        let (head, rest) = value.split_at_checked(HEAD_BYTES)?;
+        let [LAYOUT, 1..=4, _, .., high, low] = head else { return None };
+        rest.get(..usize::from(u16::from_be_bytes([*high, *low])))
+    }
+
     fn read(value: &'a [u8], stored: ReadPart) -> std::result::Result<Self, String> {
         let mut rest = value;
         let (Some(head), true) = (rest.get(..HEAD_BYTES), rest.len() >= HEAD_BYTES) else {
@@ -346,6 +355,22 @@ mod tests {
         }
         let error = Event::decode_checked(b"key", &[]).expect_err("empty");
         assert!(error.is_corruption() && error.to_string().contains("changes"), "{error}");
+    }
+
+    #[test]
+    fn the_collection_of_a_document_is_known_by_the_front() {
+        for kind in EventKind::ALL {
+            let bytes = Event::new(kind, CollectionId(7), "shop.orders.old").encode();
+            let is_of_document = matches!(
+                kind,
+                EventKind::Insert | EventKind::Replace | EventKind::Update | EventKind::Delete
+            );
+            let expected = is_of_document.then_some(&b"shop.orders.old"[..]);
+            assert_eq!(Event::collection_of_document(&bytes), expected, "{kind:?}");
+            for cut in 0..bytes.len() {
+                assert_eq!(Event::collection_of_document(&bytes[..cut]), None, "{cut} bytes");
+            }
+        }
     }
 
     #[test]

@@ -70,6 +70,17 @@ impl Scope {
         }
     }
 
+    /// Whether a collection of a name, as events have it, belongs to it.
+    #[inline]
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        let within = |db: &str| name.strip_prefix(db.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+        match self {
+            Self::Client => true,
+            Self::Database(db) => within(db).is_some(),
+            Self::Collection(own) => within(&own.db) == Some(own.coll.as_bytes()),
+        }
+    }
+
     /// Whether the event ends a stream on it.
     pub(crate) fn is_ended_by(&self, kind: EventKind) -> bool {
         match self {
@@ -123,6 +134,9 @@ mod tests {
             (&Scope::Collection(namespace("shop", "orders")), "shop", "orders.old", false),
         ] {
             assert_eq!(scope.covers(&namespace(db, coll)), covers, "{scope:?} {db}.{coll}");
+            // What is never logged is asked for by no name.
+            let has = covers || db == "admin" || coll.starts_with("system.");
+            assert_eq!(scope.has(format!("{db}.{coll}").as_bytes()), has, "{scope:?} {db}.{coll}");
         }
         assert_eq!(Scope::Collection(namespace("shop", "orders")).names(), ["", "shop", "shop.orders"]);
     }

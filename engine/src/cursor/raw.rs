@@ -35,7 +35,7 @@ pub(crate) struct RawCursor {
 
 /// How long a call waits for a document.
 #[derive(Clone, Copy)]
-enum Patience {
+enum WaitLimit {
     Nothing,
     Until(Instant),
     Endless,
@@ -162,7 +162,7 @@ impl RawCursor {
             self.started(begin);
         }
         if is_tail && matches!(stepped, Ok(None)) {
-            return self.wait_until(Patience::Endless);
+            return self.wait_until(WaitLimit::Endless);
         }
         self.arrive(stepped)
     }
@@ -175,12 +175,12 @@ impl RawCursor {
         }
         // Measured like `advance`: the first call alone.
         let begin = if matches!(self.next, Next::First) { self.begin() } else { None };
-        let patience = match time {
-            Duration::ZERO => Patience::Nothing,
+        let limit = match time {
+            Duration::ZERO => WaitLimit::Nothing,
             // A time that no clock can determine is one without end.
-            time => Instant::now().checked_add(time).map_or(Patience::Endless, Patience::Until),
+            time => Instant::now().checked_add(time).map_or(WaitLimit::Endless, WaitLimit::Until),
         };
-        let moved = self.wait_until(patience);
+        let moved = self.wait_until(limit);
         if let Some(begin) = begin {
             self.started(begin);
         }
@@ -215,8 +215,8 @@ impl RawCursor {
         }
     }
 
-    /// Moves a tailable cursor to its next document, for which it waits as long as `patience` says.
-    fn wait_until(&mut self, patience: Patience) -> Result<bool> {
+    /// Moves a tailable cursor to its next document, for which it waits as long as `limit` says.
+    fn wait_until(&mut self, limit: WaitLimit) -> Result<bool> {
         let mut waiting: Option<(WaitingCursor, Waker)> = None;
         loop {
             // Before the look: what comes after it wakes. A waker is called once.
@@ -237,11 +237,11 @@ impl RawCursor {
             }
             // The round gave its snapshot back, and with it the document.
             self.has_current = false;
-            let moment = match patience {
-                Patience::Nothing => return Ok(false),
-                Patience::Until(moment) if Instant::now() >= moment => return Ok(false),
-                Patience::Until(moment) => Some(moment),
-                Patience::Endless => None,
+            let moment = match limit {
+                WaitLimit::Nothing => return Ok(false),
+                WaitLimit::Until(moment) if Instant::now() >= moment => return Ok(false),
+                WaitLimit::Until(moment) => Some(moment),
+                WaitLimit::Endless => None,
             };
             if self.is_behind() {
                 continue;

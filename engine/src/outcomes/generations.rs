@@ -57,7 +57,7 @@ struct Known {
     newest: Option<Generation>,
     before: Option<Generation>,
     /// Whether the bytes of the rows were counted, and the highest tokens are known.
-    is_counted: bool,
+    is_ready: bool,
 }
 
 struct Generation {
@@ -76,7 +76,7 @@ impl Generations {
         let mut found = stored(&snapshot, &OperationContext::unlimited())?;
         let mut last = || found.pop().map(|(number, began)| Generation::of(number, began));
         let (newest, before) = (last(), last());
-        let known = RwLock::new(Known { newest, before, is_counted: false });
+        let known = RwLock::new(Known { newest, before, is_ready: false });
         Ok(Self { limits, known, replays: AtomicU64::new(0) })
     }
 
@@ -88,13 +88,13 @@ impl Generations {
     fn prepare_at(&self, storage: Storage<'_>, operation: &OperationContext, now: u64) -> Result<()> {
         {
             let known = self.known.read();
-            if known.is_counted && !self.is_due(&known, now) {
+            if known.is_ready && !self.is_due(&known, now) {
                 return Ok(());
             }
         }
         let _place = lock_order::take(Place::Tokens);
         let mut known = self.known.write();
-        if !known.is_counted {
+        if !known.is_ready {
             known.count(storage.database, operation)?;
         }
         if self.is_due(&known, now) {
@@ -130,15 +130,17 @@ impl Generations {
         let database = batch.database();
         let _place = lock_order::take(Place::Tokens);
         let known = self.known.read();
-        let Some(newest) = known.newest.as_ref().filter(|_| known.is_counted) else {
-            return Err(Error::invalid_argument("no generation of tokens has begun"));
+        let Some(newest) = known.newest.as_ref().filter(|_| known.is_ready) else {
+            return Err(Error::invalid_argument(
+                "no generation of tokens has begun, or its rows were not counted",
+            ));
         };
-        let is_above = if database.fault() == PlantedFault::TokensNotAdmitted {
+        let is_above = if database.fault() == PlantedFault::TokensNotEntered {
             newest.highest.are_below(row.token)
         } else {
             newest.highest.enter(row.token.kind(), row.token.bytes())
         };
-        // Rows come into the newest generation alone, so nothing else has to be looked at if it was that before.
+        // Rows come into the newest generation alone. If it is the one of the first look-up, no other can have got a row since.
         let is_new = is_above && newest.number == row.seen;
         if !is_new
             && database.fault() != PlantedFault::TokensNotLookedUp
@@ -233,7 +235,7 @@ impl Known {
     ) -> Result<(Option<TokenRow>, u32)> {
         let seen = self.newest.as_ref().map_or(0, |newest| newest.number);
         for generation in self.kept() {
-            if self.is_counted && generation.highest.are_below(token) {
+            if self.is_ready && generation.highest.are_below(token) {
                 continue;
             }
             if let Some(row) = read(database, token, generation.number)? {
@@ -289,7 +291,7 @@ impl Known {
             }
             generation.bytes.store(bytes, Relaxed);
         }
-        self.is_counted = true;
+        self.is_ready = true;
         Ok(())
     }
 
@@ -476,8 +478,8 @@ mod tests {
     }
 
     #[test]
-    fn planted_tokens_that_are_not_among_the_highest_are_found() {
-        assert!(uses(Fixture::with_fault(PlantedFault::TokensNotAdmitted)) > 9);
+    fn planted_tokens_that_are_not_entered_are_found() {
+        assert!(uses(Fixture::with_fault(PlantedFault::TokensNotEntered)) > 9);
     }
 
     #[test]

@@ -158,7 +158,9 @@ impl RawStream {
                 WalkStep::RoundEnd => continue,
                 WalkStep::Event => {}
             }
-            if let Some(event) = self.show()? {
+            if !self.walk.is_elsewhere()
+                && let Some(event) = self.show()?
+            {
                 return Ok(Some(event));
             }
             passed += 1;

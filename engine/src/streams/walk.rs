@@ -144,6 +144,14 @@ impl LogWalk {
         Ok(Some(Reached { event, stored: scan.value(), snapshot: &round.snapshot }))
     }
 
+    /// Whether the event that was reached is of a document of a collection that is not in the scope.
+    #[inline]
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let stored = self.reading.as_ref().map(|reading| reading.scan.value());
+        let name = stored.and_then(Event::collection_of_document);
+        name.is_some_and(|name| !self.logged.scope.has(name))
+    }
+
     /// The snapshot of the round that is being read, or has just ended.
     pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.reading.as_ref().map(|reading| &reading.round.snapshot)

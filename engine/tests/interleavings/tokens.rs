@@ -20,15 +20,15 @@ fn calls_with_the_same_tokens(fault: PlantedFault) -> Findings {
             let things = world.things();
             let add = |was_replayed: bool| firsts.fetch_add(i32::from(!was_replayed), Ordering::Relaxed);
             for round in 0..ROUNDS {
-                let token = |call: &str| format!("{call} {round}");
-                let insert = things.insert_one(doc! { "round": round }).exactly_once(token("insert")).run();
+                // They ascend, so that the first thread that comes with one finds it above all others.
+                let token = |call: u8| format!("{round:04} {call}");
+                let insert = things.insert_one(doc! { "round": round }).exactly_once(token(1)).run();
                 if let Ok(inserted) = &insert {
                     add(inserted.was_replayed);
                 }
                 is_done(world, insert);
                 let one = doc! { "$inc": { "a": 1 } };
-                let update =
-                    things.update_one(doc! { "_id": 1 }, one.clone()).exactly_once(token("update")).run();
+                let update = things.update_one(doc! { "_id": 1 }, one.clone()).exactly_once(token(2)).run();
                 if let Ok(updated) = &update {
                     add(updated.was_replayed);
                 }
@@ -36,7 +36,7 @@ fn calls_with_the_same_tokens(fault: PlantedFault) -> Findings {
                 let mut session = world.client.start_session().run().expect("an open client");
                 session.start_transaction().run().expect("none is in progress");
                 let staged = things.update_one(doc! { "_id": 2 }, one).session(&mut session).run();
-                let mut commit = || session.commit_transaction().exactly_once(token("transaction")).run();
+                let mut commit = || session.commit_transaction().exactly_once(token(3)).run();
                 match staged.and_then(|_| commit()) {
                     Ok(()) => drop(add(false)),
                     Err(error) => {
@@ -73,4 +73,9 @@ fn a_token_is_spent_once() {
 #[test]
 fn planted_tokens_that_are_not_looked_up_under_the_latch_are_found() {
     finds(PlantedFault::TokensNotLookedUp, calls_with_the_same_tokens);
+}
+
+#[test]
+fn planted_tokens_that_are_not_entered_are_found() {
+    finds(PlantedFault::TokensNotEntered, calls_with_the_same_tokens);
 }

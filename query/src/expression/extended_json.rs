@@ -12,6 +12,7 @@ use bson::{
     Timestamp,
 };
 use index::number::parse_decimal;
+use index::writer::Writer;
 
 use crate::code::Code;
 use crate::decimal;
@@ -28,7 +29,6 @@ use crate::operation::OperationContext;
 use crate::raw::Fields;
 use crate::registry::Registry;
 use crate::value::{content_bytes, document_or_array};
-use index::writer::Writer;
 
 /// The arguments of `$serializeEJSON`.
 pub(super) const SERIALIZE: Signature = Signature {

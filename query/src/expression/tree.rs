@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
+use index::writer::{Mark, Writer};
 
 use crate::code::Code;
 use crate::expression::error::{Error, Fault};
@@ -13,7 +14,6 @@ use crate::expression::value::{VALUE_BYTES_MAX, Value};
 use crate::operation::{Interruption, OperationContext, Reservation};
 use crate::raw::{Fields, Malformed, Operand};
 use crate::value::content_bytes;
-use index::writer::{Mark, Writer};
 
 /// The most levels of a value that is converted, or of one that is built: MongoDB's.
 pub(super) const LEVELS_MAX: usize = 200;

@@ -21,6 +21,7 @@ use index::key::{Direction, encode};
 use index::order::compare;
 use index::path::{FieldPath, leaves};
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
+use index::writer::StoredValue;
 
 use crate::code::Code;
 use crate::expression::{Expression, Variables};
@@ -37,7 +38,6 @@ use crate::pipeline::put_path::PutPath;
 use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::raw::Operand;
 use crate::value::{describe, elements, integer};
-use index::writer::StoredValue;
 
 const STAGE: &str = "$graphLookup";
 /// An index is asked for at most this many values at once: what a plan holds for each of them is not memory of the stage.

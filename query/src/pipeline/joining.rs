@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX, validate};
+use index::writer::{Mark, StoredValue, Writer};
 
 use crate::expression::Metadata;
 use crate::operation::Reservation;
@@ -16,7 +17,6 @@ use crate::pipeline::foreign_search::{ForeignSearch, Results};
 use crate::pipeline::lookup::{Lookup, STAGE};
 use crate::pipeline::stream::{StageInput, Step, Stream};
 use crate::pipeline::unwind::Unwind;
-use index::writer::{Mark, StoredValue, Writer};
 
 /// The stream of a `$lookup`.
 pub(super) struct Joining<'i, E> {

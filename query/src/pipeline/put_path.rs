@@ -17,14 +17,14 @@ const PATH_BYTES_GUESS: usize = 64;
 pub(super) struct PutPath {
     names: Vec<String>,
     /// Finds the name of a path of one component, with the zero byte behind it, among the bytes of a document.
-    only: Option<Finder<'static>>,
+    only: Option<Box<Finder<'static>>>,
 }
 
 impl PutPath {
     pub(super) fn of(path: &FieldPath) -> Self {
         let names: Vec<String> = path.components().map(str::to_owned).collect();
         let only = match &*names {
-            [name] => Some(Finder::new(&[name.as_bytes(), &[0]].concat()).into_owned()),
+            [name] => Some(Box::new(Finder::new(&[name.as_bytes(), &[0]].concat()).into_owned())),
             _ => None,
         };
         Self { names, only }

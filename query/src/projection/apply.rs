@@ -9,13 +9,13 @@
 use bson::spec::ElementType;
 use bson::{RawDocument, RawDocumentBuf};
 use index::validate::{DOCUMENT_BYTES_MAX, NESTING_MAX};
+use index::writer::{Mark, Writer};
 
 use crate::expression::Variables;
 use crate::filter::Filter;
 use crate::projection::error::Error;
 use crate::projection::tree::{Action, Child, Mode, Node, Tree};
 use crate::raw::{Field, Fields, Malformed, Operand};
-use index::writer::{Mark, Writer};
 
 /// The most levels of a document: as many as an insert accepts, and one more for an empty object at the
 /// deepest level.

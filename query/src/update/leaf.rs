@@ -1,6 +1,7 @@
 //! The value that an action writes at the end of its path, for a field that exists and for one that is missing.
 //!
 //! Nothing here goes deeper into the document: the walk finds the field and calls `change` or `create_value`.
+use index::writer::Writer;
 
 use crate::numeric::Numeric;
 use crate::operation::OperationContext;
@@ -14,7 +15,6 @@ use crate::update::walk::{ParentKind, Trail, UpdateWalk};
 use crate::value::describe;
 use bson::RawDocument;
 use bson::spec::ElementType;
-use index::writer::Writer;
 
 impl UpdateWalk<'_> {
     /// Writes an existing field with its new value, or leaves it out if the action removes it.

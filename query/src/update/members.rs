@@ -4,11 +4,11 @@
 
 use bson::{RawArray, RawBsonRef, RawDocument};
 use index::collation::Collation;
+use index::writer::Writer;
 
 use crate::raw::{FIRST_ELEMENT, Fields, Operand};
 use crate::update::error::{Error, Fault};
 use crate::value::describe;
-use index::writer::Writer;
 
 /// A set of values.
 #[derive(Clone, Debug)]

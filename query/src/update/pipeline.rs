@@ -8,13 +8,13 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 use index::order::compare;
 use index::validate::{DOCUMENT_BYTES_MAX, validate};
+use index::writer::Writer;
 
 use crate::expression::Variables;
 use crate::pipeline::{NamedStage, Shape, named};
 use crate::raw::Fields;
 use crate::update::context::Phase;
 use crate::update::error::{Error, StageFault};
-use index::writer::Writer;
 
 /// The stages of an update, parsed, with the variables of their expressions.
 #[derive(Clone, Debug)]

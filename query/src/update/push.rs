@@ -8,13 +8,13 @@ use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument};
 use index::collation::Collation;
 use index::key::Direction;
+use index::writer::Writer;
 
 use crate::code::Code;
 use crate::raw::{FIRST_ELEMENT, Fields, Operand};
 use crate::update::error::{Error, Fault};
 use crate::update::path::UpdatePath;
 use crate::value::{describe, document_or_array, integer};
-use index::writer::Writer;
 
 /// The values that are pushed, and the modifiers.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use bson::RawDocument;
 use bson::spec::ElementType;
 use index::path::array_index;
 use index::validate::DOCUMENT_BYTES_MAX;
+use index::writer::{Mark, Writer};
 
 use crate::raw::{FIRST_ELEMENT, Field, Fields};
 use crate::update::action::{Action, IfMissing};
@@ -21,7 +22,6 @@ use crate::update::path::{Component, compare_names};
 use crate::update::rename::RenameSource;
 use crate::update::tree::{Conflict, UpdateBranch, UpdateNode};
 use crate::value::describe;
-use index::writer::{Mark, Writer};
 
 /// The limit of nulls that may be inserted before a new element of an array. This is MongoDB's limit.
 const PADDING_MAX: usize = 1_500_000;
