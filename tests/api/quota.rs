@@ -55,9 +55,21 @@ fn is_rejected_at_once<R>(mut write: impl FnMut() -> cairndb::Result<R>) -> bool
     })
 }
 
-/// The bytes of a folder's files on the disk. Files come and go meanwhile: they are summed up again if a file has come or gone while that
-/// was done, because those that are counted then may never have been there together.
+/// The bytes of a folder's files on the disk.
+#[track_caller]
 fn folder_bytes(folder: &Path) -> u64 {
+    let began = Instant::now();
+    loop {
+        if let Some(bytes) = still_bytes(folder) {
+            return bytes;
+        }
+        assert!(began.elapsed() < CALL_MAX, "files come and go all the time");
+    }
+}
+
+/// The bytes of a folder's files on the disk, if none has come or gone while they were summed up: those that are counted then may
+/// never have been there together. It is tried several times.
+fn still_bytes(folder: &Path) -> Option<u64> {
     let mut found = BTreeMap::new();
     for _ in 0..SUMS_MAX {
         let mut again = BTreeMap::new();
@@ -65,10 +77,10 @@ fn folder_bytes(folder: &Path) -> u64 {
         let is_still = found.keys().eq(again.keys());
         found = again;
         if is_still {
-            break;
+            return Some(found.values().sum());
         }
     }
-    found.values().sum()
+    None
 }
 
 /// Adds a folder's files, and those of its folders, with their bytes on the disk.
@@ -439,7 +451,7 @@ fn what_an_open_cursor_keeps_counts_and_is_free_once_it_is_closed() {
         }
     });
     let most = load.most_bytes.into_inner();
-    assert!(most <= QUOTA + MEMTABLE, "{most}");
+    assert!((QUOTA / 2..=QUOTA + MEMTABLE).contains(&most), "{most}");
 }
 
 /// With cursors that keep what is to be compacted, and without.
@@ -469,7 +481,7 @@ fn a_compaction_that_is_asked_for_keeps_to_the_quota() {
         }
     });
     let most = load.most_bytes.into_inner();
-    assert!(most <= QUOTA + MEMTABLE, "{most}");
+    assert!((QUOTA / 2..=QUOTA + MEMTABLE).contains(&most), "{most}");
     assert!(folder_bytes(&scratch.path()) < QUOTA * 3 / 4);
     assert_eq!(things.count_documents(doc! {}).run().unwrap(), u64::try_from(filled - filled / 2).unwrap());
     assert!(client.verify().unwrap().findings.is_empty());
@@ -513,7 +525,9 @@ impl Load {
 
     fn watch(&self, folder: &Path) {
         while !self.is_over.load(Ordering::Relaxed) {
-            self.most_bytes.fetch_max(folder_bytes(folder), Ordering::Relaxed);
+            if let Some(bytes) = still_bytes(folder) {
+                self.most_bytes.fetch_max(bytes, Ordering::Relaxed);
+            }
             thread::yield_now();
         }
     }
@@ -647,7 +661,7 @@ fn keeps_the_quota_under_load(readers: u32) {
         "quota: {readers} readers, {inserted} inserted, {refused} refused, {deleted} deleted, {kept} times not, at most {most} of {QUOTA} bytes, \
          longest call {longest} ms; CAIRNDB_SEED={seed}"
     );
-    assert!(most <= QUOTA + MEMTABLE, "{most}");
+    assert!((QUOTA / 2..=QUOTA + MEMTABLE).contains(&most), "{most}");
     assert!(refused >= REFUSED_MIN, "{refused}");
     assert!(readers > 0 || kept == 0, "a delete was refused though no cursor was open");
     assert!(Duration::from_millis(longest) < CALL_MAX, "{longest} ms");
