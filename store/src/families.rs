@@ -260,9 +260,9 @@ impl Database {
         self.quota.as_ref()
     }
 
-    /// Whether a quota has rejected a write, and admitted none since.
+    /// Whether a quota rejects writes because most of it is used, and not only one that is too large.
     pub fn is_at_quota(&self) -> bool {
-        self.quota.as_ref().is_some_and(Quota::is_full)
+        self.quota.as_ref().is_some_and(|quota| quota.is_full() && quota.is_mostly_used(self))
     }
 
     /// The space that is kept free on the disk, if no quota does it.

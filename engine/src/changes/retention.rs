@@ -125,6 +125,26 @@ mod tests {
     use super::*;
     use crate::client::Client;
 
+    #[test]
+    fn one_write_that_is_too_large_for_a_quota_costs_no_events() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = Client::builder().memory_budget(16 << 20).disk_quota(32 << 20);
+        let client = options.open(folder.path().join("db")).expect("opened");
+        let things = client.database("test").collection::<Document>("things");
+        client.change_log(true).expect("logged");
+        let text = "x".repeat(10_000);
+        things.insert_many((0..300).map(|id| doc! { "_id": id, "t": &text })).run().expect("stored");
+        let refused = things.insert_one(doc! { "t": "x".repeat(16_000_000) }).run().expect_err("too large");
+        assert!(refused.is_no_space(), "{refused}");
+        let engine = client.shared().engine();
+        let log = &engine.catalog.log;
+        let database = engine.store.enter().expect("open");
+        let before = log.bytes();
+        assert!(before > (32 << 20) / 8 / 2, "{before}");
+        log.forget_old(engine.storage(&database)).expect("looked at");
+        assert_eq!(log.bytes(), before);
+    }
+
     /// A reader that is one event behind what is kept gets an error, and one at the end goes on.
     #[test]
     fn a_stream_that_is_overtaken_is_lost_and_no_other() {

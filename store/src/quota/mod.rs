@@ -47,6 +47,8 @@ const NAP: Duration = Duration::from_millis(5);
 const MEMTABLES: u64 = 384;
 /// The number of memtables that are kept free for deletes.
 const DELETES: u64 = 16;
+/// The quota is mostly used if less than this part of it is free.
+const FREE_PART: u64 = 8;
 /// The smallest memtable, in bytes.
 const MEMTABLE_MIN: u64 = 64 << 10;
 
@@ -116,6 +118,14 @@ impl Quota {
     /// Whether a write was rejected, and none was admitted since.
     pub(super) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Whether most of the quota is used, or kept free for compactions and deletes.
+    pub(super) fn is_mostly_used(&self, database: &Database) -> bool {
+        let room = Room::measure(database, self.memtable, &self.pending);
+        let free =
+            room.map(|room| self.limit.saturating_sub(room.taken() + room.kept() + self.for_deletes()));
+        free.is_ok_and(|free| free < self.limit / FREE_PART)
     }
 
     /// The measurement for the metrics.
