@@ -183,11 +183,11 @@ impl<'a> Event<'a> {
         Self::read(value, document).map_err(|reason| Error::corruption(Family::Changes.name(), key, reason))
     }
 
-    /// The name of the collection of a stored event of a document. `None` of other events, and of damaged ones. So what is of another
-    /// collection is passed without being read.
+    /// The name of the collection of a stored event of a document. `None` of other events, and of damaged ones.
     #[inline]
     pub(crate) fn collection_of_document(value: &'a [u8]) -> Option<&'a [u8]> {
         let (head, rest) = value.split_at_checked(HEAD_BYTES)?;
+        // The kinds of documents, from `Insert` to `Delete`, have the first codes.
         let [LAYOUT, 1..=4, _, .., high, low] = head else { return None };
         rest.get(..usize::from(u16::from_be_bytes([*high, *low])))
     }

@@ -158,9 +158,7 @@ impl RawStream {
                 WalkStep::RoundEnd => continue,
                 WalkStep::Event => {}
             }
-            if !self.walk.is_elsewhere()
-                && let Some(event) = self.show()?
-            {
+            if let Some(event) = self.show()? {
                 return Ok(Some(event));
             }
             passed += 1;

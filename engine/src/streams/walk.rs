@@ -134,22 +134,18 @@ impl LogWalk {
         Ok(WalkStep::Event)
     }
 
-    /// The event that was reached, with its stored form and the snapshot of its round. `None` at another place.
+    /// The event that was reached, with its stored form and the snapshot of its round. `None` at another place, and at a document of a
+    /// collection that is not in the scope, which is not read.
     pub(crate) fn current(&self) -> Result<Option<Reached<'_>>> {
         let Some(Reading { round, scan }) = &self.reading else { return Ok(None) };
         if self.place.kind != TokenKind::Event {
             return Ok(None);
         }
+        if Event::collection_of_document(scan.value()).is_some_and(|name| !self.logged.scope.has(name)) {
+            return Ok(None);
+        }
         let event = Event::decode(scan.key(), scan.value())?;
         Ok(Some(Reached { event, stored: scan.value(), snapshot: &round.snapshot }))
-    }
-
-    /// Whether the event that was reached is of a document of a collection that is not in the scope.
-    #[inline]
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        let stored = self.reading.as_ref().map(|reading| reading.scan.value());
-        let name = stored.and_then(Event::collection_of_document);
-        name.is_some_and(|name| !self.logged.scope.has(name))
     }
 
     /// The snapshot of the round that is being read, or has just ended.

@@ -1,6 +1,7 @@
 //! The value that an action writes at the end of its path, for a field that exists and for one that is missing.
 //!
 //! Nothing here goes deeper into the document: the walk finds the field and calls `change` or `create_value`.
+
 use index::writer::Writer;
 
 use crate::numeric::Numeric;

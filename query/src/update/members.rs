@@ -122,7 +122,6 @@ mod tests {
     use bson::{Bson, bson, doc};
 
     use super::*;
-    use index::writer::Writer;
 
     fn members(values: &Bson) -> Members {
         let document = bson::RawDocumentBuf::try_from(&doc! { "v": values }).unwrap();
