@@ -13,7 +13,8 @@
 //!       free ≥ AMPLE_BYTES                free ≥ floor + ballast + a margin
 //! ```
 //! - Ample: nothing is kept, and a write pays for one look at a flag.
-//! - Scarce: the ballast is held, and puts draw on a credit, which is what is free above the floor.
+//! - Scarce: the ballast is held, and puts draw on a credit, which is half of what is free above the floor. Then the disk is
+//!   measured again, because the tables that were written meanwhile raise the floor, and compactions use room too.
 //! - Low: the ballast is given up, and puts are rejected. Deletes and compactions have all that is free.
 //!
 //! The floor has room for a flush of the memtables, which are as large as the logs, and for a compaction; so has the ballast.
@@ -85,6 +86,8 @@ struct Held {
     looked: Option<Instant>,
     /// As they were found last.
     sizes: Sizes,
+    /// The bytes above the floor that the credit left out: for a put that is larger than the credit of a new measurement.
+    rest: u64,
 }
 
 /// Blocks of the disk that nothing is stored in.
@@ -169,7 +172,8 @@ impl Stored {
 impl DiskRoom {
     /// The room of a database, as the disk of its folder is now.
     pub(crate) fn new(folder: &Path) -> Self {
-        let held = Held { state: State::Ample, ballast: None, looked: None, sizes: Sizes::default() };
+        let held =
+            Held { state: State::Ample, ballast: None, looked: None, sizes: Sizes::default(), rest: 0 };
         let room = Self {
             is_scarce: AtomicBool::new(false),
             credit: AtomicU64::new(0),
@@ -207,13 +211,23 @@ impl DiskRoom {
         if !is_known {
             self.look_again(&mut held, folder);
         }
-        if held.state == State::Ample || (held.state == State::Scarce && pay(&self.credit, bytes)) {
+        if held.state == State::Ample || (held.state == State::Scarce && self.pay_at_once(&mut held, bytes)) {
             return Ok(());
         }
         if charge.is_of_definitions && pay(&self.small_credit, bytes) {
             return Ok(());
         }
         Err(refusal(bytes, held.sizes, held.state))
+    }
+
+    /// Subtracts `bytes` from the credit of a measurement and, if that is too little, from the rest of it.
+    fn pay_at_once(&self, held: &mut Held, bytes: u64) -> bool {
+        let is_paid = pay(&self.credit, bytes);
+        if is_paid || !pay(&self.credit, bytes.saturating_sub(held.rest)) {
+            return is_paid;
+        }
+        held.rest = 0;
+        true
     }
 
     /// Looks at the disk.
@@ -299,7 +313,8 @@ impl DiskRoom {
             State::Scarce => held.sizes.free.saturating_sub(held.sizes.floor),
             State::Ample | State::Low => 0,
         };
-        self.credit.store(credit, Ordering::Release);
+        held.rest = credit / 2;
+        self.credit.store(credit - held.rest, Ordering::Release);
         self.is_scarce.store(next != State::Ample, Ordering::Release);
     }
 }
@@ -430,8 +445,13 @@ mod tests {
         let left = fs::read_dir(folder.path().join(SPILL_FOLDER)).expect("a folder").count();
         assert_eq!(left, 0, "it has a name");
         let again = Ballast::take(folder.path(), MEBIBYTE).expect("the name is free");
-        let mut held =
-            Held { state: State::Scarce, ballast: Some(again), looked: None, sizes: Sizes::default() };
+        let mut held = Held {
+            state: State::Scarce,
+            ballast: Some(again),
+            looked: None,
+            sizes: Sizes::default(),
+            rest: 0,
+        };
         held.drop_ballast();
         assert!(held.ballast.is_none());
     }
@@ -456,5 +476,22 @@ mod tests {
         room.look(folder.path());
         assert!(!room.is_low());
         room.admit(folder.path(), put).expect("there is room");
+    }
+
+    /// Puts once had all that is free above the floor before the disk was measured again, and compactions of what they had
+    /// written found none.
+    #[test]
+    fn puts_have_half_of_what_is_free_before_the_disk_is_measured_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let room = DiskRoom::new(folder.path());
+        let mut held = room.held.lock();
+        held.sizes = Sizes { free: 1000, floor: 100, ..Sizes::default() };
+        room.enter(&mut held, State::Scarce, folder.path());
+        assert!(pay(&room.credit, 450) && !pay(&room.credit, 1));
+        // A put that is larger than half has it at once after a measurement, and has it once.
+        room.enter(&mut held, State::Scarce, folder.path());
+        assert!(!room.pay_at_once(&mut held, 901));
+        assert!(room.pay_at_once(&mut held, 800));
+        assert!(room.pay_at_once(&mut held, 100) && !room.pay_at_once(&mut held, 1));
     }
 }

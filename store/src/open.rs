@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::error::{Error, ErrorKind, Result};
-use base::sync::{AtomicBool, HAS_BACKGROUND, Mutex, ShardedLock};
+use base::sync::{HAS_BACKGROUND, Mutex, ShardedLock};
 use rocksdb::{Cache, ColumnFamilyDescriptor, DB, Options, WriteOptions};
 
 use crate::durable_mark::DurableMark;
@@ -240,7 +240,6 @@ impl Store {
         database.live_starts().begin(&latches);
         Self {
             gate: ShardedLock::new(Some(database)),
-            closing: AtomicBool::new(false),
             commits,
             latches,
             errands: background.as_ref().map(Background::errands),

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::error::{Error, ErrorKind, Result};
-use base::sync::{AtomicBool, Mutex, ShardedLock, ShardedLockReadGuard};
+use base::sync::{Mutex, ShardedLock, ShardedLockReadGuard};
 use crossbeam::channel::bounded;
 
 use crate::disk_room::DiskRoom;
@@ -26,8 +26,6 @@ const RELEASE_MAX: Duration = Duration::from_secs(30);
 pub struct Store {
     /// Every operation holds it shared. `close` holds it exclusively and moves the database out.
     pub(super) gate: ShardedLock<Option<Arc<Database>>>,
-    /// Set before `close` waits at the gate: operations that last for hours end then.
-    pub(super) closing: AtomicBool,
     pub(super) commits: Arc<Commits>,
     /// The latches of keys.
     pub latches: Arc<Latches>,
@@ -59,7 +57,11 @@ impl Store {
     /// Fails once the store is being closed. It acquires no lock, so it can be asked while the database is in use.
     #[inline]
     pub fn refuse_closing(&self) -> Result<()> {
-        if self.closing.load(Ordering::Relaxed) { Err(Error::new(ErrorKind::Closed)) } else { Ok(()) }
+        if self.commits.is_closing.load(Ordering::Relaxed) {
+            Err(Error::new(ErrorKind::Closed))
+        } else {
+            Ok(())
+        }
     }
 
     /// The path of every commit and sync.
@@ -79,7 +81,7 @@ impl Store {
     /// `before_release` runs when no operation can run any more and the database is still open.
     pub fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
         fork::refuse_child()?;
-        self.closing.store(true, Ordering::Relaxed);
+        self.commits.is_closing.store(true, Ordering::Relaxed);
         // Operations end before the background thread does: until then it syncs what they write and runs their errands.
         let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(self.background.lock().take());

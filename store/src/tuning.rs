@@ -102,7 +102,7 @@ impl Tuning {
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {
-        let mut options = if self.files.is_some() { Self::without_last_flush() } else { Options::default() };
+        let mut options = self.named_options();
         // RocksDB must never create a database in a folder that was not claimed as empty.
         options.create_if_missing(false);
         options.create_missing_column_families(false);
@@ -136,17 +136,23 @@ impl Tuning {
         if self.disk_quota.is_some() {
             let bytes = self.write_buffer_bytes();
             options.set_max_log_file_size(bytes.min(TEXT_LOG_BYTES));
-            // The bytes reserved for a longer MANIFEST count too. It begins again before it is long.
-            options.set_manifest_preallocation_size(bytes);
+            // It begins again before it is long.
             options.set_max_manifest_file_size(bytes.max(MANIFEST_BYTES_MIN));
         }
         options
     }
 
-    /// Options of a database that does not write its memtables to files when it is closed, because the files are gone then.
-    /// Without them closing needs longer, so that it is not an error if RocksDB does not know the name.
-    fn without_last_flush() -> Options {
-        Options::default().get_options_from_string("avoid_flush_during_shutdown=true").unwrap_or_default()
+    /// The options that the binding has no functions for.
+    fn named_options(&self) -> Options {
+        // RocksDB would reserve space for each file that it writes, a tenth more than it needs. While `fallocate` finds that there
+        // is not enough, it holds all that is free, and another file's write fails. On btrfs the space is not given back.
+        let mut named = "allow_fallocate=false".to_owned();
+        if self.files.is_some() {
+            // The files are gone when the database is closed, so that memtables need not be written to them.
+            named.push_str(";avoid_flush_during_shutdown=true");
+        }
+        // Without them little is lost, so that it is not an error if RocksDB does not know a name.
+        Options::default().get_options_from_string(named).unwrap_or_default()
     }
 
     pub(super) fn families(

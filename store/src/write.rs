@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use base::error::{Error, ErrorKind, Result};
 use base::metrics::notes;
-use base::sync::AtomicU64;
+use base::sync::{AtomicBool, AtomicU64};
 use rocksdb::{ColumnFamily, WriteBatch, WriteOptions};
 
 pub use crate::batch::Batch;
@@ -38,6 +38,8 @@ pub struct Commits {
     log_flush: Option<LogFlush>,
     /// The sequence number in the newest stamp of the log.
     stamped: AtomicU64,
+    /// Set before `close` waits for operations: those that last for hours end then, and the writes of closing wait for room.
+    pub(super) is_closing: AtomicBool,
     fault: PlantedFault,
 }
 
@@ -52,7 +54,20 @@ impl Commits {
         let (turns, group, log_flush) = (LogTurns::new(), WriteGroup::new(fault), None);
         // The log of an earlier opening describes the writes before, or the witness does.
         let stamped = AtomicU64::new(durable.sequence());
-        Self { health, durable, turns, group, write_options, stalls, keeper, log_flush, stamped, fault }
+        let is_closing = AtomicBool::new(false);
+        Self {
+            health,
+            durable,
+            turns,
+            group,
+            write_options,
+            stalls,
+            keeper,
+            log_flush,
+            stamped,
+            is_closing,
+            fault,
+        }
     }
 
     /// The commits of a store whose log ends in memory.
@@ -218,15 +233,17 @@ impl Commits {
     }
 
     /// Goes on with a write that found no space. What is kept for deletes is given up; a delete is tried again until RocksDB has
-    /// recovered by it. It is the same write, under the same latches, so it may be in a log twice.
+    /// recovered by it, and so is a write of closing, after which nobody can try it. It is the same write, under the same
+    /// latches, so it may be in a log twice.
     #[cold]
     fn write_on_full_disk(&self, mut batch: Batch<'_>, mut written: WriteResult) -> Result<()> {
         let (database, began) = (batch.database, Instant::now());
         let Some(room) = database.disk_room() else { return written.map_err(|refused| refused.error) };
-        let is_delete = Charge::batch(database, batch.finish()?.bytes()).is_delete;
+        let is_tried_again = Charge::batch(database, batch.finish()?.bytes()).is_delete
+            || self.is_closing.load(Ordering::Relaxed);
         while written.as_ref().is_err_and(|refused| met_full_disk(&refused.error))
             && room.recovers(database.path(), began)
-            && is_delete
+            && is_tried_again
         {
             let admission = self.health.admit_write()?;
             written = self.write_now(&mut batch)?;

@@ -543,3 +543,28 @@ fn a_disk_that_another_program_has_filled_has_room_for_deletes() {
     delete_where_another_program_has_filled_the_disk(&small, true);
     delete_where_another_program_has_filled_the_disk(&small, false);
 }
+
+/// RocksDB tries to recover from a full disk every five seconds. Closing failed until then, though there was room.
+#[test]
+fn closing_waits_for_rocksdb_once_a_full_disk_has_room_again() {
+    let Some(small) = Small::memory(64) else { return say("skipped: no mount (closing after a full disk)") };
+    let client = options(false).open(&small.path()).expect("made");
+    fill_from_outside(&small);
+    let mut filled = Filled::default();
+    for id in 0.. {
+        match things(&client).insert_one(doc! { "_id": id, "padding": padding(id) }).run() {
+            Ok(_) => filled.acknowledged.push(id),
+            Err(error) => {
+                is_full(&error);
+                filled.refused += 1;
+                break;
+            }
+        }
+    }
+    assert_eq!(client.metrics().expect("open").state, StoreState::Full);
+    fs::remove_file(small.ballast()).expect("removed");
+    in_time("closing", move || client.close()).expect("there is room");
+    let client = options(false).open(small.path()).expect("closed");
+    audit(&client, &filled);
+    client.close().expect("closed");
+}
