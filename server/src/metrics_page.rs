@@ -228,7 +228,7 @@ impl Numbers {
         page.gauge("cache_capacity_bytes", "what the cache may have", storage.cache_capacity_bytes)?;
         page.gauge(
             "record_cache_bytes",
-            "the memory of records and leaves of indexes kept",
+            "the memory of records and leaves kept",
             storage.record_cache_bytes,
         )?;
         page.counter("record_cache_hits", "look-ups that found one there", storage.record_cache_hits)?;

@@ -17,7 +17,7 @@ use crate::record_cache::Changes;
 pub struct Batch<'a> {
     pub(super) database: &'a Database,
     builder: BatchBuilder,
-    /// The records that are not new, and the entries that leaves in memory may have.
+    /// The records that are not new, and the entries and records that leaves in memory may have.
     changes: Changes,
     /// Events for the log of changes, which get their keys by [`place_events`](Self::place_events).
     events: Vec<Vec<u8>>,
@@ -44,11 +44,12 @@ impl<'a> Batch<'a> {
         Self { database, builder, changes, events: Vec::new(), events_bytes: 0 }
     }
 
-    /// Adds a key with its new value.
+    /// Adds a key with its new value. If it is a record, a latch is held from here until the batch was written, whichever.
     #[inline]
     pub fn put(&mut self, family: Family, key: &[u8], value: &[u8]) {
         if family == Family::Records {
             self.changes.note(key);
+            self.note_in_leaf(key);
         }
         self.database.live_starts().lower(self.database.number(family), key, self.database.fault());
         self.builder.put(self.database.number(family), key, value);
@@ -59,13 +60,23 @@ impl<'a> Batch<'a> {
     pub fn put_new_record(&mut self, key: &[u8], record: &[u8]) {
         self.database.live_starts().lower(self.database.number(Family::Records), key, self.database.fault());
         self.builder.put(self.database.number(Family::Records), key, record);
+        self.note_in_leaf(key);
     }
 
-    /// Adds the deletion of a key.
+    /// Notes a record that is added, changed or removed, if leaves of its collection are kept in memory.
+    #[inline]
+    fn note_in_leaf(&mut self, key: &[u8]) {
+        if self.database.notes_records(key) {
+            self.changes.note_in_leaf(key);
+        }
+    }
+
+    /// Adds the deletion of a key. If it is a record, a latch is held from here until the batch was written, whichever.
     #[inline]
     pub fn delete(&mut self, family: Family, key: &[u8]) {
         if family == Family::Records {
             self.changes.note(key);
+            self.note_in_leaf(key);
         }
         self.builder.delete(self.database.number(family), key);
     }
@@ -201,7 +212,7 @@ impl Finished<'_> {
         records.map(|change| (change.key, (change.kind == ChangeKind::Value).then_some(change.value)))
     }
 
-    /// The records that are not new, and the entries that leaves in memory may have.
+    /// The records that are not new, and the entries and records that leaves in memory may have.
     pub(super) fn changes(&self) -> &Changes {
         self.changes
     }

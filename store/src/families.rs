@@ -13,56 +13,26 @@ use rocksdb::{ColumnFamily, DB, DBPinnableSlice, Options, Range, ReadOptions, Wr
 use rocksfile::batch::Batch;
 
 use crate::disk_room::{DiskCharge, DiskRoom};
-use crate::entry_leaves::Leaves;
 use crate::filter_space::{FilterBytes, FilterSpace};
 use crate::folder::FolderLock;
-use crate::format::{
-    FAMILY_CHANGES, FAMILY_ENTRIES, FAMILY_META, FAMILY_OUTCOMES, FAMILY_RECORDS, LogStamp, SPILL_FOLDER,
-    StoreId,
-};
+pub use crate::format::Family;
+use crate::format::{LogStamp, SPILL_FOLDER, StoreId};
+use crate::keys::CollectionId;
+use crate::leaf_switch::LeafSwitch;
+use crate::leaves::{ChangingLeaves, Leaves, number_of};
 use crate::live_starts::LiveStarts;
 use crate::options::PlantedFault;
 use crate::quota::state::Quota;
-use crate::record_cache::{LookedUp, ReadRecord, RecordCache};
+use crate::record_cache::{Changes, LookedUp, ReadRecord, RecordCache};
 use crate::spill_space::SpillSpace;
 use crate::{fork, translate};
 
 /// The size at which RocksDB ends a table file, if nothing else is asked for.
 const TABLE_BYTES: u64 = 64 << 20;
+/// Collections share so many switches for their leaves, by their ids.
+const RECORD_SWITCHES: usize = 64;
 /// The number of a family that a folder of an older format lacks. RocksDB counts up from 0.
 const ABSENT: u32 = u32::MAX;
-
-/// A column family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Format stamp, catalog entries, counters.
-    Meta,
-    /// Documents by collection and `_id`.
-    Records,
-    /// Secondary index entries.
-    Entries,
-    /// The answers to repeated writes.
-    Outcomes,
-    /// The log of changes.
-    Changes,
-}
-
-impl Family {
-    /// All families, in the order in which they are created.
-    pub const ALL: [Self; 5] = [Self::Meta, Self::Records, Self::Entries, Self::Outcomes, Self::Changes];
-
-    /// The name on disk.
-    #[inline]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Meta => FAMILY_META,
-            Self::Records => FAMILY_RECORDS,
-            Self::Entries => FAMILY_ENTRIES,
-            Self::Outcomes => FAMILY_OUTCOMES,
-            Self::Changes => FAMILY_CHANGES,
-        }
-    }
-}
 
 /// The open RocksDB database.
 pub struct Database {
@@ -88,7 +58,9 @@ pub struct Database {
     /// The space that is kept free on the disk, if no quota does it.
     disk_room: Option<DiskRoom>,
     records: RecordCache,
-    leaves: Leaves,
+    entry_leaves: Leaves,
+    record_leaves: Leaves,
+    record_switches: [Arc<LeafSwitch>; RECORD_SWITCHES],
     filters: Arc<FilterSpace>,
     /// The space of temporary files. Shared with them, because they may outlive the database.
     spill_space: Arc<SpillSpace>,
@@ -121,7 +93,9 @@ impl Database {
             quota: None,
             disk_room: None,
             records: RecordCache::new(0),
-            leaves: Leaves::new(0),
+            entry_leaves: Leaves::new(0),
+            record_leaves: Leaves::new(0),
+            record_switches: std::array::from_fn(|_| Arc::new(LeafSwitch::off())),
             filters: Arc::new(FilterSpace::none()),
             spill_space: Arc::new(SpillSpace::new(0)),
             spills_into: None,
@@ -199,16 +173,50 @@ impl Database {
         self
     }
 
-    /// Keeps leaves of indexes in `bytes` of memory.
-    pub(super) fn with_leaves(mut self, bytes: usize) -> Self {
-        self.leaves = Leaves::new(bytes);
+    /// Keeps leaves of indexes in `entries` bytes of memory, and leaves of collections in `records` bytes.
+    pub(super) fn with_leaves(mut self, entries: usize, records: usize) -> Self {
+        (self.entry_leaves, self.record_leaves) = (Leaves::new(entries), Leaves::new(records));
         self
     }
 
-    /// The leaves of indexes.
+    /// The leaves of collections, or those of indexes.
     #[inline]
-    pub(super) fn leaves(&self) -> &Leaves {
-        &self.leaves
+    pub(super) fn leaves(&self, family: Family) -> &Leaves {
+        if family == Family::Records { &self.record_leaves } else { &self.entry_leaves }
+    }
+
+    /// Makes the block cache smaller by what leaves of collections have.
+    pub(super) fn fit_leaves(&self, family: Family) {
+        if family == Family::Records {
+            self.filters.lend_to_leaves(usize::try_from(self.record_leaves.bytes()).unwrap_or(usize::MAX));
+        }
+    }
+
+    /// Whether leaves of a collection are kept. Several collections may share it.
+    #[inline]
+    pub(super) fn record_switch(&self, collection: CollectionId) -> &Arc<LeafSwitch> {
+        let [first, ..] = &self.record_switches;
+        // There is always one of that number.
+        self.record_switches.get(collection.0 as usize % RECORD_SWITCHES).unwrap_or(first)
+    }
+
+    /// Whether a write must note that it adds, changes or removes a record. A latch is held from here until the write has ended,
+    /// whichever: that is how it is known that no write from before the switch is under way.
+    #[inline]
+    pub(super) fn notes_records(&self, key: &[u8]) -> bool {
+        self.record_switch(CollectionId(number_of(key))).notes(self.fault)
+    }
+
+    /// Begins to change leaves.
+    pub(super) fn changing_leaves(&self, changes: &Changes) -> [ChangingLeaves<'_>; 2] {
+        let changing = |family, changed| self.leaves(family).changing(changed);
+        [changing(Family::Entries, &changes.entries), changing(Family::Records, &changes.records_in_leaves)]
+    }
+
+    /// Begins a write of one record, whose latch is held, where leaves of its collection are kept.
+    #[inline]
+    pub(super) fn changing_record_leaf(&self, key: &[u8]) -> Option<ChangingLeaves<'_>> {
+        self.notes_records(key).then(|| self.record_leaves.changing_one(key))
     }
 
     /// Allows filters of given keys to use memory from the block cache.

@@ -1,4 +1,4 @@
-//! The part of the memory budget that filters of given keys may use. What they have, the block cache gives up.
+//! The parts of the memory budget that filters of given keys and leaves of collections may use. What they have, the block cache gives up.
 
 use std::sync::Arc;
 // Plain atomics: what a filter had is given back when it is dropped, which can be after the end of a checker's scenario.
@@ -8,11 +8,16 @@ use rocksdb::Cache;
 
 use crate::fork;
 
+/// The bytes by which the part of leaves changes.
+const LEAVES_STEP: usize = 256 << 10;
+
 /// The bytes of all filters of a store, and the limit for them.
 pub(super) struct FilterSpace {
     limit: usize,
     used: AtomicUsize,
-    /// The block cache, and how many bytes it has while there are no filters.
+    /// The bytes of leaves of collections, which have a limit of their own.
+    leaves: AtomicUsize,
+    /// The block cache, and how many bytes it has while there are no filters and no leaves.
     cache: Option<(Cache, usize)>,
 }
 
@@ -25,12 +30,12 @@ pub struct FilterBytes {
 impl FilterSpace {
     /// A space of at most `limit` bytes, all of them from a cache of `capacity` bytes.
     pub(super) fn within(cache: Cache, capacity: usize, limit: usize) -> Self {
-        Self { limit, used: AtomicUsize::new(0), cache: Some((cache, capacity)) }
+        Self { limit, used: AtomicUsize::new(0), leaves: AtomicUsize::new(0), cache: Some((cache, capacity)) }
     }
 
     /// A space without a byte.
     pub(super) fn none() -> Self {
-        Self { limit: 0, used: AtomicUsize::new(0), cache: None }
+        Self { limit: 0, used: AtomicUsize::new(0), leaves: AtomicUsize::new(0), cache: None }
     }
 
     /// The bytes that filters have now.
@@ -48,15 +53,25 @@ impl FilterSpace {
         Some(FilterBytes { space: Arc::clone(self), bytes })
     }
 
-    /// Sets the cache to what filters leave it. It lets go of blocks that are too many with the next one that comes in.
+    /// Notes the bytes of leaves, about which the cache is to be smaller.
+    pub(super) fn lend_to_leaves(&self, bytes: usize) {
+        // Changed in steps, because each costs a lock of the cache.
+        let bytes = bytes.next_multiple_of(LEAVES_STEP);
+        if self.leaves.swap(bytes, Ordering::AcqRel) != bytes {
+            self.fit_cache();
+        }
+    }
+
+    /// Sets the cache to what filters and leaves leave it. It lets go of blocks that are too many with the next one that comes in.
     fn fit_cache(&self) {
         // RocksDB acquires a lock for it, which another thread may have held when the process was forked.
         let Some((cache, capacity)) = self.cache.as_ref().filter(|_| !fork::is_child()) else { return };
         loop {
-            let used = self.used();
-            cache.clone().set_capacity(capacity.saturating_sub(used));
+            let lent = || self.used() + self.leaves.load(Ordering::Acquire);
+            let now = lent();
+            cache.clone().set_capacity(capacity.saturating_sub(now));
             // Another thread may have changed it in between, and set the cache before this one.
-            if self.used() == used {
+            if lent() == now {
                 break;
             }
         }

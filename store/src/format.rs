@@ -32,6 +32,38 @@ pub const FAMILY_OUTCOMES: &str = "outcomes";
 /// The family of what was changed, for those who watch. Format 7 has added it.
 pub const FAMILY_CHANGES: &str = "changes";
 
+/// A column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Format stamp, catalog entries, counters.
+    Meta,
+    /// Documents by collection and `_id`.
+    Records,
+    /// Secondary index entries.
+    Entries,
+    /// The answers to repeated writes.
+    Outcomes,
+    /// The log of changes.
+    Changes,
+}
+
+impl Family {
+    /// All families, in the order in which they are created.
+    pub const ALL: [Self; 5] = [Self::Meta, Self::Records, Self::Entries, Self::Outcomes, Self::Changes];
+
+    /// The name on disk.
+    #[inline]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => FAMILY_META,
+            Self::Records => FAMILY_RECORDS,
+            Self::Entries => FAMILY_ENTRIES,
+            Self::Outcomes => FAMILY_OUTCOMES,
+            Self::Changes => FAMILY_CHANGES,
+        }
+    }
+}
+
 /// The file that marks a folder as a complete database. It is created last.
 pub const MARKER_FILE: &str = "CAIRNDB";
 /// The marker file's name while the database is created. Nothing in such a folder was ever acknowledged.

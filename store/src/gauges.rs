@@ -74,11 +74,12 @@ impl Database {
         // One cache for all families.
         sizes.cache_bytes = self.property("rocksdb.block-cache-usage");
         sizes.cache_capacity_bytes = self.property("rocksdb.block-cache-capacity");
-        // Without those that only a snapshot or a backup keeps.
-        sizes.record_cache_bytes = records.bytes + self.leaves().bytes();
+        let leaves = [Family::Entries, Family::Records].map(|family| self.leaves(family).bytes());
+        sizes.record_cache_bytes = records.bytes + leaves.iter().sum::<u64>();
         sizes.record_cache_hits = records.hits;
         sizes.record_cache_misses = records.misses;
         sizes.key_filter_bytes = self.filters_used() as u64;
+        // Without those that only a snapshot or a backup keeps.
         sizes.table_bytes = self.sum("rocksdb.live-sst-files-size");
         sizes.table_files = self.table_files();
         sizes.flushes_and_compactions = self.flushes_and_compactions();

@@ -1,17 +1,23 @@
-//! A leaf of an index in memory: the entries from one key to another.
+//! A leaf of an index or of a collection in memory: the entries or records from one key to another.
 
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use index::key::Direction;
 
+use crate::format::Family;
+
 /// The most entries of a leaf that a search makes.
 const ENTRIES_MAX: usize = 64;
 /// The bytes after which such a leaf has enough.
 const BYTES_MAX: usize = 4 << 10;
+/// The bytes after which a leaf of a collection has enough. Positions in it have 16 bits.
+const RECORDS_BYTES_MAX: usize = 16 << 10;
+const _: () = assert!(RECORDS_BYTES_MAX <= u16::MAX as usize);
 /// The bytes of a leaf beside its entries: its two keys, its place in the tree, and the allocator's part.
 const LEAF_BYTES: usize = 200;
-/// All entries of an index from one key (included) to another (excluded), in ascending order.
+
+/// All entries of an index, or all records of a collection, from one key (included) to another (excluded), in ascending order.
 #[derive(Debug)]
 pub struct Leaf {
     pub(super) start: Box<[u8]>,
@@ -46,8 +52,8 @@ pub struct Entry<'a> {
 }
 
 /// A leaf that is being made.
-#[derive(Default)]
 pub struct LeafBuilder {
+    bytes_max: usize,
     bytes: Vec<u8>,
     entries: Vec<Part>,
 }
@@ -87,7 +93,8 @@ impl Leaf {
     }
 
     /// The position of the first entry whose key is not below `key`. The search begins at `hint`, which costs two comparisons if that is it.
-    fn position(&self, key: &[u8], hint: usize) -> usize {
+    #[inline]
+    pub fn position(&self, key: &[u8], hint: usize) -> usize {
         let is_below = |at: usize| self.key(at) < key;
         let mut range = 0..self.entries.len();
         if range.contains(&hint) && !is_below(hint) {
@@ -134,11 +141,17 @@ impl Leaf {
 }
 
 impl LeafBuilder {
+    /// An empty leaf of an index or of a collection.
+    pub fn of(family: Family) -> Self {
+        let bytes_max = if family == Family::Records { RECORDS_BYTES_MAX } else { BYTES_MAX };
+        Self { bytes_max, bytes: Vec::new(), entries: Vec::new() }
+    }
+
     /// Adds the next entry in the direction of the search. Returns `false` if the leaf has enough.
     #[must_use]
     pub fn push(&mut self, entry: Entry<'_>) -> bool {
         let Entry { key, value, edge } = entry;
-        let has_room = self.bytes.len() + key.len() + value.len() <= BYTES_MAX;
+        let has_room = self.bytes.len() + key.len() + value.len() <= self.bytes_max;
         let has_room = has_room && self.entries.len() < ENTRIES_MAX;
         if has_room {
             let at = |bytes: usize| u16::try_from(bytes).unwrap_or(u16::MAX);
@@ -151,9 +164,10 @@ impl LeafBuilder {
         has_room
     }
 
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// The number of entries.
+    #[expect(clippy::len_without_is_empty, reason = "no caller needs it")]
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// The key of the entry that was added last.
@@ -190,7 +204,7 @@ pub(crate) mod tests {
 
     /// A leaf of the even numbers from one number up to another.
     pub(crate) fn leaf(start: u8, end: u8) -> Leaf {
-        let mut entries = LeafBuilder::default();
+        let mut entries = LeafBuilder::of(Family::Entries);
         for number in (start..end).filter(|number| number % 2 == 0) {
             assert!(entries.push(Entry { key: &key(number), value: &[number], edge: number.into() }));
         }
@@ -222,17 +236,17 @@ pub(crate) mod tests {
 
     #[test]
     fn a_leaf_of_entries_that_came_in_descending_order_ascends() {
-        let mut entries = LeafBuilder::default();
-        assert!(entries.is_empty() && entries.last().is_empty());
+        let mut entries = LeafBuilder::of(Family::Entries);
+        assert!(entries.len() == 0 && entries.last().is_empty());
         for number in [9, 7, 3] {
             assert!(entries.push(Entry { key: &key(number), ..Entry::default() }));
         }
         assert_eq!(entries.last(), key(3));
         let leaf = entries.finish((key(1), key(9)), Direction::Descending);
         assert_eq!([0, 1, 2].map(|at| leaf.key(at).last().copied()), [Some(3), Some(7), Some(9)]);
-        let mut entries = LeafBuilder::default();
+        let mut entries = LeafBuilder::of(Family::Entries);
         let too_long = Entry { key: &[1; BYTES_MAX], value: &[1], edge: 0 };
-        assert!(!entries.push(too_long) && entries.is_empty());
+        assert!(!entries.push(too_long) && entries.len() == 0);
         let mut is_pushed = |number: u8| entries.push(Entry { key: &key(number), ..Entry::default() });
         assert_eq!((0..100).take_while(|number| is_pushed(*number)).count(), ENTRIES_MAX);
     }

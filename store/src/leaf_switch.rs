@@ -1,32 +1,30 @@
-//! Whether leaves of an index are kept in memory, and the searches that find them.
+//! Whether leaves of an index or of collections are kept in memory.
 //!
 //! Writers remove leaves only of indexes that are searched. So each index has a number from which on all writes do, and a leaf counts only if
-//! it is not older than that.
+//! it is not older than that. What follows is as true of collections and their records.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use base::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex};
-use index::key::Direction;
+use base::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex};
 
-use crate::batch::Batch;
-use crate::entry_leaves::{LeafFound, LeafPlace, LeafSearch};
-use crate::families::{Database, Family};
-use crate::keys::IndexId;
-use crate::leaf::Leaf;
+use crate::latch::Latches;
 use crate::options::PlantedFault;
-use crate::snapshot::Snapshot;
 
 /// No sequence number: no leaf is kept.
-const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 /// The number of changes that are noted while no leaf is used.
 const PATIENCE: i64 = 1 << 14;
 /// The number of searches that get no leaves after they were given up, doubled each time.
 const REFUSED: u32 = 32;
 const GIVEN_UP_MAX: u32 = 16;
+/// The number of leaves that were made in vain, one after the other, before only one in so many that are wanted is made.
+const IN_VAIN_MAX: u32 = 8;
+const MADE_OF_VAIN: u32 = 16;
 
-/// Whether leaves of an index are kept.
+/// Whether leaves of an index are kept, or of collections. Each has a line of the processor's cache of its own: writers of other collections
+/// look at theirs.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct LeafSwitch {
     /// Whether writers remove the leaves that they change.
     are_noted: AtomicBool,
@@ -34,6 +32,9 @@ pub struct LeafSwitch {
     since: AtomicU64,
     /// The number of changes that are still noted while no leaf is used.
     patience: AtomicI64,
+    /// The number of leaves that were made in vain lately, and of those that were not made for that reason.
+    in_vain: AtomicU32,
+    left_out: AtomicU32,
     /// Held by who switches.
     turn: Mutex<Turn>,
 }
@@ -56,23 +57,22 @@ impl LeafSwitch {
             are_noted: AtomicBool::new(false),
             since: AtomicU64::new(NEVER),
             patience: AtomicI64::new(PATIENCE),
+            in_vain: AtomicU32::new(0),
+            left_out: AtomicU32::new(0),
             turn: Mutex::new(Turn { refused: 1, ..Turn::default() }),
         }
     }
 
-    /// Notes that a write, whose latches are held, adds or removes the entry with this key.
+    /// Whether a write, whose latches are held, must note that it adds or removes an entry.
     #[inline]
-    pub fn note(&self, batch: &mut Batch<'_>, key: &[u8]) {
-        if self.are_noted.load(Ordering::Acquire) {
-            self.note_in(batch, key);
-        }
+    pub(crate) fn notes(&self, fault: PlantedFault) -> bool {
+        self.are_noted.load(Ordering::Acquire) && self.counts_note(fault)
     }
 
-    fn note_in(&self, batch: &mut Batch<'_>, key: &[u8]) {
-        if batch.database().fault() == PlantedFault::LeavesNotNoted {
-            return;
+    fn counts_note(&self, fault: PlantedFault) -> bool {
+        if fault == PlantedFault::LeavesNotNoted {
+            return false;
         }
-        batch.note_entry(key);
         // For nothing, again and again: the index is written and seldom searched.
         if self.patience.fetch_sub(1, Ordering::Relaxed) < 0
             && let Some(mut turn) = self.turn.try_lock()
@@ -84,12 +84,15 @@ impl LeafSwitch {
             self.since.store(NEVER, Ordering::Release);
             self.are_noted.store(false, Ordering::Release);
         }
+        true
     }
 
     /// Begins to keep leaves. Called again until writes from before have ended: none of them is waited for.
-    fn begin(&self, database: &Database) {
+    ///
+    /// `latches` are those that writers hold, and `latest` gives the sequence number of the newest write.
+    pub(crate) fn begin(&self, latches: Option<&Latches>, latest: impl FnOnce() -> u64) {
         let Some(mut turn) = self.turn.try_lock() else { return };
-        if self.since() != NEVER || !database.leaves().has_room() {
+        if self.since() != NEVER {
             return;
         }
         if !self.are_noted.load(Ordering::Acquire) {
@@ -101,71 +104,41 @@ impl LeafSwitch {
             self.patience.store(PATIENCE, Ordering::Relaxed);
             self.are_noted.store(true, Ordering::Release);
         }
-        let is_early = database.fault() == PlantedFault::LeavesUsedEarly;
-        match database.live_starts().latches().filter(|_| !is_early) {
-            // Each was free once since writers were informed, so what is written from now on is noted.
-            Some(latches) => match latches.first_busy(turn.busy) {
-                Some(at) => turn.busy = at,
-                None => self.since.store(database.latest_sequence(), Ordering::Release),
-            },
-            None => self.since.store(database.latest_sequence(), Ordering::Release),
+        // Each was free once since writers were informed, so what is written from now on is noted.
+        match latches.and_then(|latches| latches.first_busy(turn.busy)) {
+            Some(at) => turn.busy = at,
+            None => self.since.store(latest(), Ordering::Release),
         }
     }
 
+    /// The sequence number from which on all writers note what they change.
     #[inline]
-    fn since(&self) -> u64 {
+    pub(crate) fn since(&self) -> u64 {
         self.since.load(Ordering::Acquire)
     }
 
     /// A leaf was used.
     #[inline]
-    fn used(&self) {
+    pub(crate) fn used(&self) {
         if self.patience.load(Ordering::Relaxed) < PATIENCE / 2 {
             self.patience.store(PATIENCE, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Snapshot {
-    /// Looks for a leaf with the entries that the snapshot has.
-    pub fn find_leaf(&self, search: LeafSearch<'_>, switch: &LeafSwitch) -> LeafFound {
-        // After the snapshot was taken: see `LeafSwitch::note_in`.
-        let (since, database) = (switch.since(), self.database());
-        if since == NEVER {
-            switch.begin(database);
-            return LeafFound::Absent(None);
-        }
-        if since > self.sequence() || self.staged(Family::Entries).is_some() {
-            return LeafFound::Absent(None);
-        }
-        let found = database.leaves().find(search, since..=self.sequence());
-        if matches!(found, LeafFound::Leaf(_)) {
-            switch.used();
-        }
-        found
-    }
-
-    /// Keeps a leaf of all entries that the snapshot has between its keys, unless a write may have changed them since its place was given.
-    pub fn keep_leaf(&self, place: &LeafPlace, leaf: Leaf) -> Arc<Leaf> {
-        let database = self.database();
-        database.leaves().keep(place, leaf, self.sequence(), || database.latest_sequence())
-    }
-}
-
-impl Database {
-    /// The leaf with the newest entries of an index from `position` on, if it is kept.
-    pub fn newest_leaf(&self, index: IndexId, position: &[u8], switch: &LeafSwitch) -> Option<Arc<Leaf>> {
-        let search = LeafSearch { index, position, direction: Direction::Ascending, makes: false };
-        let since = switch.since();
-        if since == NEVER {
-            return None;
-        }
-        match self.leaves().find(search, since..=u64::MAX) {
-            LeafFound::Leaf(leaf) => {
-                switch.used();
-                Some(leaf)
+            // What is used for long is not given up for long.
+            if let Some(mut turn) = self.turn.try_lock() {
+                turn.given_up /= 2;
             }
-            LeafFound::Absent(_) => None,
         }
+    }
+
+    /// Whether a leaf may be made. Where those that were made were of no use, few are.
+    pub fn may_make(&self) -> bool {
+        self.in_vain.load(Ordering::Relaxed) < IN_VAIN_MAX
+            || self.left_out.fetch_add(1, Ordering::Relaxed).is_multiple_of(MADE_OF_VAIN)
+    }
+
+    /// A leaf was made, and then it was of use or not.
+    pub fn made(&self, is_of_use: bool) {
+        let in_vain = self.in_vain.load(Ordering::Relaxed);
+        let in_vain = if is_of_use { in_vain / 2 } else { (in_vain + 1).min(2 * IN_VAIN_MAX) };
+        self.in_vain.store(in_vain, Ordering::Relaxed);
     }
 }

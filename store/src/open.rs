@@ -252,7 +252,7 @@ impl Store {
 fn database_of(raw: DB, id: StoreId, tuning: &Tuning, cache: &Cache) -> Database {
     Database::new(raw, id, tuning.family_options(cache))
         .with_record_cache(tuning.record_cache_bytes())
-        .with_leaves(tuning.leaves_bytes())
+        .with_leaves(tuning.entry_leaves_bytes(), tuning.record_leaves_bytes())
         .with_filters(tuning.filter_space(cache))
 }
 

@@ -258,7 +258,7 @@ pub enum PlantedFault {
     CopiesKeptLate,
     /// Copies of records are given to readers of every snapshot.
     StampsTooLow,
-    /// Writers do not note the entries that they change, so that leaves in memory still have the old ones.
+    /// Writers do not note the entries and records that they change, so that leaves in memory still have the old ones.
     LeavesNotNoted,
     /// Leaves in memory are used before all writers note what they change.
     LeavesUsedEarly,

@@ -12,7 +12,7 @@
 //!
 //! A write that only adds records has nothing to do here: the absence of a record is not kept.
 //!
-//! Leaves of indexes are kept in the same way: see [`crate::entry_leaves`].
+//! Leaves are kept in the same way: see [`crate::leaves`].
 
 use std::hash::BuildHasherDefault;
 
@@ -21,8 +21,8 @@ use crossbeam::utils::CachePadded;
 use quick_cache::unsync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use crate::entry_leaves::{ChangedEntries, ChangingLeaves, Leaves};
 use crate::latch::{OfHash, hash_of};
+use crate::leaves::ChangedEntries;
 use crate::options::PlantedFault;
 
 /// A power of two, of at most 64. The checker of interleavings gets few: each is a point at which it may switch threads.
@@ -109,7 +109,9 @@ pub(super) struct Place {
 #[derive(Default)]
 pub(super) struct Changes {
     hashes: Vec<u64>,
-    entries: ChangedEntries,
+    pub(super) entries: ChangedEntries,
+    /// The records of collections of which leaves are kept.
+    pub(super) records_in_leaves: ChangedEntries,
     /// From a key (included) to another (excluded).
     ranges: Vec<[Box<[u8]>; 2]>,
 }
@@ -406,9 +408,9 @@ impl Changes {
         self.entries.push(key);
     }
 
-    /// Begins to change leaves.
-    pub(super) fn of_leaves<'a>(&self, leaves: &'a Leaves) -> ChangingLeaves<'a> {
-        leaves.changing(&self.entries)
+    /// Notes that a record is added, changed or removed, of a collection of which leaves are kept.
+    pub(super) fn note_in_leaf(&mut self, key: &[u8]) {
+        self.records_in_leaves.push(key);
     }
 
     /// Notes that all entries of a range are removed.
@@ -418,6 +420,7 @@ impl Changes {
 
     pub(super) fn note_range(&mut self, start: &[u8], end: &[u8]) {
         self.ranges.push([start.into(), end.into()]);
+        self.records_in_leaves.push_range(start, end);
     }
 
     fn has_range_of(&self, key: &[u8]) -> bool {

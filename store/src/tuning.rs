@@ -1,7 +1,7 @@
 //! RocksDB's options, from one memory budget.
 //!
 //! An eighth of the budget keeps records that are looked up often, and a sixteenth leaves of indexes that are searched often. Of the
-//! rest, the block cache has index and filter blocks too, and the write-buffer manager charges it with the memtables, which may need half of the budget, so that the
+//! rest, leaves of collections may use an eighth, and filters of given keys as much: what they have, the block cache gives up. The block cache has index and filter blocks too, and the write-buffer manager charges it with the memtables, which may need half of the budget, so that the
 //! whole stays within the budget.
 //!
 //! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
@@ -88,7 +88,7 @@ impl Tuning {
     }
 
     fn cache_bytes(&self) -> usize {
-        self.memory_budget - self.record_cache_bytes() - self.leaves_bytes()
+        self.memory_budget - self.record_cache_bytes() - self.entry_leaves_bytes()
     }
 
     /// The bytes for records that are looked up often.
@@ -97,8 +97,13 @@ impl Tuning {
     }
 
     /// The bytes for leaves of indexes.
-    pub(super) fn leaves_bytes(&self) -> usize {
+    pub(super) fn entry_leaves_bytes(&self) -> usize {
         self.record_cache_bytes() / 2
+    }
+
+    /// The bytes for leaves of collections.
+    pub(super) fn record_leaves_bytes(&self) -> usize {
+        self.record_cache_bytes()
     }
 
     pub(super) fn database_options(&self, cache: &Cache) -> Options {

@@ -233,7 +233,7 @@ impl Commits {
     }
 
     /// Goes on with a write that found no space. What is kept for deletes is given up; a delete is tried again until RocksDB has
-    /// recovered by it, and so is a write of closing, after which nobody can try it. It is the same write, under the same
+    /// recovered by it, and so is a write of closing, which no caller can try again. It is the same write, under the same
     /// latches, so it may be in a log twice.
     #[cold]
     fn write_on_full_disk(&self, mut batch: Batch<'_>, mut written: WriteResult) -> Result<()> {
@@ -260,7 +260,7 @@ impl Commits {
         let finished = batch.finish()?;
         // Until the end of the function, because RocksDB shows the changes at some moment before it.
         let changing = database.record_cache().changing(finished.changes());
-        let _leaves = finished.changes().of_leaves(database.leaves());
+        let _leaves = database.changing_leaves(finished.changes());
         notes::wrote(finished.len());
         let write = || {
             let raw = finished.for_rocksdb();
@@ -304,6 +304,7 @@ impl Commits {
             None
         };
         database.live_starts().lower(database.number(Family::Records), key, self.fault);
+        let leaf = database.changing_record_leaf(key);
         let (family, options) = (database.family(Family::Records), &self.write_options);
         let bytes = key.len() + document.len();
         let put = Put { database, family, key, document, options };
@@ -312,6 +313,7 @@ impl Commits {
         // Tried again alone: what waits for room is as large as it says.
         let again = || self.turns.write(&self.health, || put.put());
         let written = self.stalls.outlast(written, Stalled { database, health: &self.health, bytes }, again);
+        drop(leaf);
         self.note(database, latched);
         let settled = self.settle(written, admission);
         settled.inspect_err(|error| give_way(database, error))?;

@@ -75,6 +75,7 @@ mod plan_choice;
 mod quota;
 mod random_ids;
 mod read_views;
+mod record_leaves;
 mod recovery;
 mod refusals;
 mod replace;

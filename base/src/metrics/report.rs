@@ -227,9 +227,10 @@ pub struct StorageMetrics {
     pub cache_bytes: u64,
     /// The limit of the cache, in bytes.
     pub cache_capacity_bytes: u64,
-    /// The bytes of the records, and of the leaves of indexes, that are kept because they were looked up often, and of their tables.
+    /// The bytes of the records, and of the leaves of indexes and collections, that are kept because they were looked up often, and of
+    /// their tables.
     pub record_cache_bytes: u64,
-    /// The number of lookups of one record that found it there.
+    /// The number of lookups of one record that found it there. A record that is read from a leaf is not looked up.
     pub record_cache_hits: u64,
     /// The number of lookups of one record that did not.
     pub record_cache_misses: u64,

@@ -33,8 +33,8 @@ impl Client {
 
 #[cfg(any(test, feature = "planted-faults"))]
 impl ClientBuilder {
-    /// Sets the bytes of the memory budget for records and leaves of indexes that are looked up often. For suites, which run with none and with
-    /// too few.
+    /// Sets the bytes of the memory budget for records that are looked up often, as many for leaves of collections, and half of it for leaves of
+    /// indexes. For suites, which run with none and with too few.
     #[doc(hidden)]
     pub fn record_cache(mut self, bytes: usize) -> Self {
         self.record_cache = Some(bytes);

@@ -1,15 +1,14 @@
-//! A walk over entries of an index, from leaf to leaf in memory. Leaves that are wanted and not there are made on the way.
+//! A walk over entries of an index, or over records, from leaf to leaf in memory. Leaves that are wanted and not there are made on the way.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use index::key::Direction;
 use index::range::KeyRange;
-use store::Family;
-use store::entry_leaves::{LeafFound, LeafPlace, LeafSearch};
-use store::keys::IndexId;
+use store::keys::CollectionId;
 use store::leaf::{Entry, Leaf, LeafBuilder};
 use store::leaf_switch::LeafSwitch;
+use store::leaves::{LeafFound, LeafOwner, LeafPlace, LeafSearch};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 
@@ -21,14 +20,17 @@ use crate::execute::rest::Rest;
 const DELETED_MAX: u64 = 64;
 /// The most leaves that one walk makes. A longer one reads the rest as it is, and drives out nothing more.
 const MADE_MAX: u32 = 1 << 12;
+/// The fewest records that make a leaf.
+const RECORDS_MIN: usize = 8;
 /// No position in a leaf.
 const NONE: usize = usize::MAX;
 
 /// A walk over a span of entries. It is before the first one until `advance` is called.
 pub(super) struct LeafWalk {
     snapshot: Arc<Snapshot>,
-    index: IndexId,
-    shape: EntryShape,
+    owner: LeafOwner,
+    /// Absent if records are read.
+    shape: Option<EntryShape>,
     switch: Arc<LeafSwitch>,
     direction: Direction,
     /// The span, without what was passed in leaves before the current one.
@@ -56,7 +58,7 @@ pub(super) enum LeafStep {
 /// A walk that makes leaves one after the other.
 struct Maker {
     scan: Scan,
-    shape: EntryShape,
+    shape: Option<EntryShape>,
     /// The key up to which entries were read.
     position: Vec<u8>,
     /// The key at which the scan ends.
@@ -78,11 +80,32 @@ enum Stop {
 impl LeafWalk {
     /// A walk over nothing.
     pub(super) fn new(snapshot: &Arc<Snapshot>, index: &Index, direction: Direction) -> Self {
+        let shape = Some(EntryShape::of(&index.spec));
+        Self::of(snapshot, index.id.into(), shape, Arc::clone(&index.leaves), direction)
+    }
+
+    /// A walk over nothing among the records of a collection.
+    pub(super) fn of_records(
+        snapshot: &Arc<Snapshot>,
+        collection: CollectionId,
+        direction: Direction,
+    ) -> Self {
+        let switch = Arc::clone(snapshot.record_switch(collection));
+        Self::of(snapshot, collection.into(), None, switch, direction)
+    }
+
+    fn of(
+        snapshot: &Arc<Snapshot>,
+        owner: LeafOwner,
+        shape: Option<EntryShape>,
+        switch: Arc<LeafSwitch>,
+        direction: Direction,
+    ) -> Self {
         Self {
             snapshot: Arc::clone(snapshot),
-            index: index.id,
-            shape: EntryShape::of(&index.spec),
-            switch: Arc::clone(&index.leaves),
+            owner,
+            shape,
+            switch,
             direction,
             start: Vec::new(),
             end: Vec::new(),
@@ -101,6 +124,69 @@ impl LeafWalk {
         end.clone_into(&mut self.end);
         self.enter();
         self.advance()
+    }
+
+    /// Steps to a key, if it is the next one of the same leaf, and returns its value.
+    #[inline]
+    pub(super) fn find_next(&mut self, key: &[u8]) -> Option<&[u8]> {
+        let (next, leaf) = (self.behind_current(), self.leaf.as_ref()?);
+        let entry = leaf.entry(next);
+        if entry.key != key {
+            return None;
+        }
+        self.current = next;
+        Some(entry.value)
+    }
+
+    /// The position behind the current one, or none.
+    #[inline]
+    fn behind_current(&self) -> usize {
+        match self.direction {
+            Direction::Ascending => self.current.wrapping_add(1),
+            Direction::Descending => self.current.wrapping_sub(1),
+        }
+    }
+
+    /// Goes to a key. Returns whether it is there, and `None` if no leaf has its place.
+    pub(super) fn find(&mut self, key: &[u8]) -> Option<bool> {
+        if let Some(leaf) = self.leaf.as_ref().filter(|_| self.has_place(key)) {
+            self.current = leaf.position(key, self.behind_current());
+            return Some(leaf.key(self.current) == key);
+        }
+        match self.begin(key, &behind(key)) {
+            LeafStep::Entry => Some(true),
+            LeafStep::End => Some(false),
+            LeafStep::Unknown => None,
+        }
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The number of leaves that it has made.
+    pub(super) fn made(&self) -> u32 {
+        self.made
+    }
+
+    /// The same walk as the one after another one, which has made `made` leaves.
+    pub(super) fn having_made(self, made: u32) -> Self {
+        Self { made, ..self }
+    }
+
+    /// Notes whether a leaf that was made was of use.
+    pub(super) fn note_use(&self, is_of_use: bool) {
+        self.switch.made(is_of_use);
+    }
+
+    /// Lets go of what leaves are made by.
+    pub(super) fn stop(&mut self) {
+        self.maker = None;
+    }
+
+    /// Whether the current leaf has the place of a key.
+    pub(super) fn has_place(&self, key: &[u8]) -> bool {
+        self.leaf.as_ref().is_some_and(|leaf| leaf.start() <= key && key < leaf.end())
     }
 
     /// Goes to the first entry of the span that is left, if the leaf has it.
@@ -164,8 +250,10 @@ impl LeafWalk {
                 self.maker = None;
                 return LeafStep::End;
             }
-            let (index, direction, makes) = (self.index, self.direction, self.made < MADE_MAX);
-            let search = LeafSearch { index, position: self.position(), direction, makes };
+            let (owner, direction) = (self.owner, self.direction);
+            // Records are asked for one by one, and whether they follow each other is seen only afterwards.
+            let makes = self.made < MADE_MAX && (self.shape.is_some() || self.switch.may_make());
+            let search = LeafSearch { owner, position: self.position(), direction, makes };
             let found = self.snapshot.find_leaf(search, &self.switch);
             self.leaf = match found {
                 LeafFound::Leaf(leaf) => Some(leaf),
@@ -196,12 +284,13 @@ impl LeafWalk {
         self.made += 1;
         let maker = self.maker.take().filter(|maker| maker.position == self.position());
         let mut maker = maker.unwrap_or_else(|| self.maker(place));
-        let mut entries = LeafBuilder::default();
+        let mut entries = LeafBuilder::of(self.owner.family());
         let stop = maker.read(&mut entries);
         let position = std::mem::take(&mut maker.position);
         let edge = match (&stop, self.direction) {
             (Stop::Bound, _) => maker.bound.clone(),
-            _ if entries.is_empty() => return None,
+            // So large that a leaf would save nothing.
+            _ if entries.len() < self.entries_min() => return None,
             (Stop::Entry, Direction::Ascending) => maker.scan.key().to_vec(),
             (Stop::Entry, Direction::Descending) => behind(maker.scan.key()),
             (Stop::Unknown, Direction::Ascending) => behind(entries.last()),
@@ -218,19 +307,25 @@ impl LeafWalk {
         Some(self.snapshot.keep_leaf(place, entries.finish(bounds, self.direction)))
     }
 
+    /// The fewest entries of a leaf that ends at a further one.
+    fn entries_min(&self) -> usize {
+        if self.shape.is_some() { 1 } else { RECORDS_MIN }
+    }
+
     /// A walk that makes leaves from here on.
     fn maker(&self, place: &LeafPlace) -> Maker {
         let position = self.position().to_vec();
         let bound = match (&place.bound, self.direction) {
             (Some(bound), _) => bound.to_vec(),
-            (None, Direction::Ascending) => self.index.end(),
-            (None, Direction::Descending) => self.index.prefix().to_vec(),
+            (None, Direction::Ascending) => self.owner.end(),
+            (None, Direction::Descending) => self.owner.start().to_vec(),
         };
         let bounds = match self.direction {
             Direction::Ascending => (position.clone(), Some(bound.clone())),
             Direction::Descending => (bound.clone(), Some(position.clone())),
         };
-        let scan = Scan::open_hurried(&self.snapshot, Family::Entries, bounds, CacheUse::Fill, DELETED_MAX);
+        let family = self.owner.family();
+        let scan = Scan::open_hurried(&self.snapshot, family, bounds, CacheUse::Fill, DELETED_MAX);
         let shape = self.shape;
         Maker { scan: scan.towards(self.direction), shape, position, bound, is_ahead: false }
     }
@@ -296,7 +391,8 @@ impl Maker {
                 }
             }
             let (key, value) = (self.scan.key(), self.scan.value());
-            self.is_ahead = !entries.push(Entry { key, value, edge: self.shape.edge(key, value) });
+            let edge = self.shape.map_or(0, |shape| shape.edge(key, value));
+            self.is_ahead = !entries.push(Entry { key, value, edge });
             if self.is_ahead {
                 return Stop::Entry;
             }

@@ -548,7 +548,7 @@ fn a_disk_that_another_program_has_filled_has_room_for_deletes() {
 #[test]
 fn closing_waits_for_rocksdb_once_a_full_disk_has_room_again() {
     let Some(small) = Small::memory(64) else { return say("skipped: no mount (closing after a full disk)") };
-    let client = options(false).open(&small.path()).expect("made");
+    let client = options(false).open(small.path()).expect("made");
     fill_from_outside(&small);
     let mut filled = Filled::default();
     for id in 0.. {

@@ -9,7 +9,7 @@ use rocksdb::{
 };
 
 /// The bytes of CairnDB's block cache, with the default memory budget.
-pub(crate) const CACHE_BYTES: usize = 224 << 20;
+pub(crate) const CACHE_BYTES: usize = 208 << 20;
 /// The bytes of the memtables that the write-buffer manager allows.
 const MEMTABLES_BYTES: usize = 128 << 20;
 /// The bytes before a bare id in CairnDB's keys: four for the collection, one for the type.

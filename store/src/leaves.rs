@@ -1,12 +1,15 @@
-//! Leaves of indexes in memory: entries that follow one another, as the leaves of a B-tree have them.
+//! Leaves of indexes and of collections in memory: entries or records that follow one another, as the leaves of a B-tree have
+//! them.
 //!
-//! RocksDB's iterator needs a thousand instructions a step, and ten thousand to be opened. A leaf has all entries of an index from one key up to
-//! another one, so a search steps from entry to entry within it, and sees there that an entry is absent. Leaves are made by the searches that
-//! read the entries anyway, and are a copy of the newest state: a write removes the leaves that it changes before RocksDB
-//! can show the change, and until the write has ended no search puts a leaf of the same index in.
+//! RocksDB's iterator needs a thousand instructions a step, and ten thousand to be opened. A leaf has all entries of an index, or all records
+//! of a collection, from one key up to another one, so a search steps from one to the next within it, and sees there that one is absent.
+//! Leaves are made by the searches that read them anyway, and are a copy of the newest state: a write removes the leaves that it
+//! changes before RocksDB can show the change, and until the write has ended no search puts a leaf of the same index in.
 //!
 //! A search on a snapshot may use a leaf if the snapshot has the entries as they are now. So each leaf carries a stamp: a sequence number
 //! not below those of the writes that it has. `record_cache` keeps records by the same laws, each found by a hash.
+//!
+//! What follows speaks of indexes and their entries, and is as true of collections and their records.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -17,7 +20,8 @@ use base::sync::RwLock;
 use crossbeam::utils::CachePadded;
 use index::key::Direction;
 
-use crate::keys::{ID_BYTES, IndexId};
+use crate::format::Family;
+use crate::keys::{CollectionId, ID_BYTES, IndexId};
 use crate::leaf::Leaf;
 
 /// Indexes share so many trees, by their ids. The checker of interleavings gets one.
@@ -41,11 +45,19 @@ pub enum LeafFound {
     Absent(Option<LeafPlace>),
 }
 
+/// An index whose entries are in leaves, or a collection whose records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafOwner {
+    pub(crate) family: Family,
+    /// Its id, which is in front of all keys.
+    number: u32,
+}
+
 /// A search for a leaf of an index.
 #[derive(Clone, Copy)]
 pub struct LeafSearch<'a> {
-    /// The index, whose id is in front of all keys.
-    pub index: IndexId,
+    /// The index.
+    pub owner: LeafOwner,
     /// The key from which on entries are wanted, or below which, if the search descends.
     pub position: &'a [u8],
     /// The direction of the search.
@@ -56,13 +68,13 @@ pub struct LeafSearch<'a> {
 
 /// The place of a leaf that is to be made.
 pub struct LeafPlace {
-    index: IndexId,
+    pub(crate) owner: LeafOwner,
     version: u64,
     /// The key at which the next leaf in the direction of the search begins, or ends. Absent if the index has none.
     pub bound: Option<Box<[u8]>>,
 }
 
-/// The leaves of all indexes of a store. Without capacity it keeps none.
+/// The leaves of all indexes of a store, or of all its collections. Without capacity it keeps none.
 pub(super) struct Leaves {
     capacity: usize,
     /// The bytes of all leaves.
@@ -118,6 +130,35 @@ pub(super) struct ChangingLeaves<'a> {
     shards: u32,
 }
 
+impl LeafOwner {
+    /// The family of its entries, or of its records.
+    pub fn family(self) -> Family {
+        self.family
+    }
+
+    /// The first key that an entry can have.
+    pub fn start(self) -> [u8; ID_BYTES] {
+        self.number.to_be_bytes()
+    }
+
+    /// The first key behind all entries.
+    pub fn end(self) -> Vec<u8> {
+        IndexId(self.number).end()
+    }
+}
+
+impl From<IndexId> for LeafOwner {
+    fn from(index: IndexId) -> Self {
+        Self { family: Family::Entries, number: index.0 }
+    }
+}
+
+impl From<CollectionId> for LeafOwner {
+    fn from(collection: CollectionId) -> Self {
+        Self { family: Family::Records, number: collection.0 }
+    }
+}
+
 impl Leaves {
     /// Leaves of at most `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
@@ -131,7 +172,7 @@ impl Leaves {
 
     /// Looks for a leaf whose stamp is within `stamps`.
     pub(super) fn find(&self, search: LeafSearch<'_>, stamps: RangeInclusive<u64>) -> LeafFound {
-        let Some(shard) = self.shard(search.index) else { return LeafFound::Absent(None) };
+        let Some(shard) = self.shard(search.owner.number) else { return LeafFound::Absent(None) };
         let tree = shard.tree.read();
         let (since, sequence) = stamps.into_inner();
         let at = tree.leaf_at(search.position, search.direction);
@@ -149,7 +190,7 @@ impl Leaves {
             return LeafFound::Absent(None);
         }
         let bound = tree.bound_behind(&search);
-        LeafFound::Absent(Some(LeafPlace { index: search.index, version: tree.version, bound }))
+        LeafFound::Absent(Some(LeafPlace { owner: search.owner, version: tree.version, bound }))
     }
 
     /// Keeps a leaf that was read from the snapshot of `sequence` after [`find`](Self::find) had given its place, unless a write may have changed the
@@ -163,7 +204,7 @@ impl Leaves {
     ) -> Arc<Leaf> {
         leaf.stamp = sequence;
         let leaf = Arc::new(leaf);
-        let shard = self.shard(place.index).filter(|_| leaf.weight() <= self.capacity / SHARE_MAX);
+        let shard = self.shard(place.owner.number).filter(|_| leaf.weight() <= self.capacity / SHARE_MAX);
         let Some(shard) = shard.filter(|_| leaf.start < leaf.end) else { return leaf };
         let mut tree = shard.tree.write();
         if tree.writes > 0
@@ -187,25 +228,44 @@ impl Leaves {
     pub(super) fn changing(&self, entries: &ChangedEntries) -> ChangingLeaves<'_> {
         let mut changing = ChangingLeaves { leaves: self, shards: 0 };
         let mut removed = Vec::new();
-        for key in entries.keys() {
-            if let Some(shard) = self.shard(index_of(key)) {
-                let mut tree = shard.tree.write();
-                changing.enter(&mut tree, index_of(key));
+        let mut keys = entries.keys().peekable();
+        while let Some(key) = keys.next() {
+            let number = number_of(key);
+            let Some(shard) = self.shard(number) else { continue };
+            let mut tree = shard.tree.write();
+            changing.enter(&mut tree, number);
+            removed.extend(tree.remove_at(key));
+            // Locked once for all entries of one index that follow each other.
+            while let Some(key) = keys.next_if(|key| number_of(key) == number) {
                 removed.extend(tree.remove_at(key));
             }
         }
         for [start, end] in &entries.ranges {
             // Mostly the whole of one index, whose end is where the next id would begin.
-            let (first, last) = (index_of(start).0, index_of(end).0);
-            for id in (first..=last).take(SHARDS) {
-                if let Some(shard) = self.shard(IndexId(id)) {
+            let (first, last) = (number_of(start), number_of(end));
+            for number in (first..=last).take(SHARDS) {
+                if let Some(shard) = self.shard(number) {
                     let mut tree = shard.tree.write();
-                    changing.enter(&mut tree, IndexId(id));
+                    changing.enter(&mut tree, number);
                     removed.extend(tree.remove(start, end));
                 }
             }
         }
         self.forget(&removed);
+        changing
+    }
+
+    /// Begins a write that changes one entry.
+    pub(super) fn changing_one(&self, key: &[u8]) -> ChangingLeaves<'_> {
+        let mut changing = ChangingLeaves { leaves: self, shards: 0 };
+        let number = number_of(key);
+        if let Some(shard) = self.shard(number) {
+            let mut tree = shard.tree.write();
+            changing.enter(&mut tree, number);
+            let removed = tree.remove_at(key);
+            drop(tree);
+            self.forget(removed.as_slice());
+        }
         changing
     }
 
@@ -237,8 +297,8 @@ impl Leaves {
     }
 
     #[inline]
-    fn shard(&self, index: IndexId) -> Option<&Shard> {
-        self.shards.get(index.0 as usize % SHARDS).filter(|_| self.has_room()).map(|shard| &**shard)
+    fn shard(&self, number: u32) -> Option<&Shard> {
+        self.shards.get(number as usize % SHARDS).filter(|_| self.has_room()).map(|shard| &**shard)
     }
 }
 
@@ -272,7 +332,7 @@ impl Tree {
                 (leaf, if &*leaf.end <= position { &leaf.end } else { &leaf.start })
             }
         };
-        (index_of(&leaf.start) == search.index).then(|| bound.clone())
+        (number_of(&leaf.start) == search.owner.number).then(|| bound.clone())
     }
 
     /// Removes the leaf that has a key, or would have it.
@@ -364,8 +424,8 @@ impl ChangedEntries {
 
 impl ChangingLeaves<'_> {
     /// Begins the write in the shard of an index. Once, however many of its entries are changed: it ends once.
-    fn enter(&mut self, tree: &mut Tree, index: IndexId) {
-        let bit = 1 << (index.0 as usize % SHARDS);
+    fn enter(&mut self, tree: &mut Tree, number: u32) {
+        let bit = 1 << (number as usize % SHARDS);
         if self.shards & bit == 0 {
             tree.writes += 1;
             tree.version += 1;
@@ -388,9 +448,10 @@ impl Drop for ChangingLeaves<'_> {
     }
 }
 
-/// The index of a key, whose id is in front.
-fn index_of(key: &[u8]) -> IndexId {
-    IndexId(key.first_chunk::<ID_BYTES>().map_or(0, |id| u32::from_be_bytes(*id)))
+/// The id of a key's index or collection, which is in front.
+#[inline]
+pub(crate) fn number_of(key: &[u8]) -> u32 {
+    key.first_chunk::<ID_BYTES>().map_or(0, |id| u32::from_be_bytes(*id))
 }
 
 #[cfg(test)]
@@ -399,7 +460,8 @@ mod tests {
     use crate::leaf::tests::{key, leaf};
 
     fn find(leaves: &Leaves, position: u8, direction: Direction, sequence: u64) -> LeafFound {
-        let search = LeafSearch { index: IndexId(7), position: &key(position), direction, makes: true };
+        let search =
+            LeafSearch { owner: IndexId(7).into(), position: &key(position), direction, makes: true };
         leaves.find(search, 5..=sequence)
     }
 
@@ -457,7 +519,7 @@ mod tests {
         }
         // An older snapshot gets none that may be newer, and no search one that is too old.
         assert_eq!(found(&leaves, 10, up, 9), None);
-        let search = LeafSearch { index: IndexId(7), position: &key(10), direction: up, makes: true };
+        let search = LeafSearch { owner: IndexId(7).into(), position: &key(10), direction: up, makes: true };
         assert!(matches!(leaves.find(search, 10..=10), LeafFound::Leaf(_)));
         assert!(matches!(
             leaves.find(LeafSearch { makes: false, ..search }, 11..=20),
