@@ -185,6 +185,11 @@ impl IndexKeys {
     /// Goes to the first entry of a value. Returns `false` if there is none.
     fn first(&mut self, reader: EntryReader<'_>) -> Result<bool> {
         let EntryReader { snapshot, key, .. } = reader;
+        // Where values follow each other.
+        self.is_in_leaf = self.leaves.begin_at_next(key);
+        if self.is_in_leaf {
+            return Ok(true);
+        }
         let step = match KeyRange::prefix(key.to_vec()).end {
             Some(end) => self.leaves.begin(key, &end),
             None => LeafStep::Unknown,

@@ -126,6 +126,25 @@ impl LeafWalk {
         self.advance()
     }
 
+    /// Begins with the span of all keys that start with `prefix` and is at its only entry, if the leaf has that where the last span ended.
+    /// Returns `false` if [`begin`](Self::begin) must look for it.
+    #[inline]
+    pub(super) fn begin_at_next(&mut self, prefix: &[u8]) -> bool {
+        let (Some(leaf), next) = (&self.leaf, self.left.start) else { return false };
+        // Those before it and behind it are in the leaf, so there is no other one.
+        let [before, this, behind] =
+            [next.wrapping_sub(1), next, next.wrapping_add(1)].map(|at| leaf.key(at));
+        let is_other = |key: &[u8]| !key.is_empty() && !key.starts_with(prefix);
+        if !this.starts_with(prefix) || !is_other(before) || !is_other(behind) {
+            return false;
+        }
+        self.current = next;
+        self.left = next + 1..next + 1;
+        prefix.clone_into(&mut self.start);
+        prefix.clone_into(&mut self.end);
+        true
+    }
+
     /// Steps to a key, if it is the next one of the same leaf, and returns its value.
     #[inline]
     pub(super) fn find_next(&mut self, key: &[u8]) -> Option<&[u8]> {
