@@ -1,7 +1,7 @@
 //! Documents that are read in a row, which come from leaves of their collection in memory after a few times, are those that are there.
 
 use cairndb::bson::{Document, doc};
-use cairndb::{ClientBuilder, Collection, IndexModel, PlantedFault};
+use cairndb::{ClientBuilder, Collection, IndexModel, IndexOptions, PlantedFault};
 use cairndb_tests::scratch::{Scratch, small, things};
 
 /// The number of times that a search is repeated. The second time leaves are wanted, and the third they are made.
@@ -118,4 +118,45 @@ fn a_transaction_sees_its_own_documents_and_no_leaf_has_them() {
     }
     session.commit_transaction().run().expect("committed");
     assert_eq!(read(), [10; TIMES]);
+}
+
+/// Values that follow each other in an index are found where the last one ended, if one document has each.
+#[test]
+fn a_join_by_an_index_finds_each_value_as_often_as_it_is_there() {
+    const VALUES: i32 = 600;
+    for is_unique in [false, true] {
+        let scratch = Scratch::new();
+        let client = scratch.open_with(small());
+        let things = things(&client);
+        let options = IndexOptions::builder().unique(is_unique).build();
+        let index = IndexModel::builder().keys(doc! { "v": 1 }).options(options).build();
+        things.create_index(index).run().expect("made");
+        let times = |value: i32| match value * 7919 % 5 {
+            0 => 0,
+            3 if !is_unique => 2,
+            _ => 1,
+        };
+        let stored = (0..VALUES).flat_map(|value| (0..times(value)).map(move |_| doc! { "v": value }));
+        things.insert_many(stored).run().expect("inserted");
+        let asked = client.database("test").collection::<Document>("asked");
+        asked.insert_many((0..VALUES).map(|id| doc! { "_id": id, "w": id })).run().expect("inserted");
+        for round in 0..TIMES {
+            let lookup =
+                doc! { "$lookup": { "from": "things", "localField": "w", "foreignField": "v", "as": "t" } };
+            let sort = doc! { "$sort": { "_id": if round % 2 == 0 { 1 } else { -1 } } };
+            let found = asked.aggregate([sort, lookup]).run().expect("joined");
+            let mut count = 0;
+            for document in found {
+                let document = document.expect("read");
+                let value = document.get_i32("w").expect("a number");
+                let joined = document.get_array("t").expect("an array");
+                let is_right = joined
+                    .iter()
+                    .all(|one| one.as_document().and_then(|one| one.get_i32("v").ok()) == Some(value));
+                assert!(is_right && joined.len() == times(value), "{value}, {round}: {joined:?}");
+                count += 1;
+            }
+            assert_eq!(count, VALUES);
+        }
+    }
 }
