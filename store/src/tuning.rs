@@ -1,8 +1,9 @@
 //! RocksDB's options, from one memory budget.
 //!
 //! An eighth of the budget keeps records that are looked up often, and a sixteenth leaves of indexes that are searched often. Of the
-//! rest, leaves of collections may use an eighth, and filters of given keys as much: what they have, the block cache gives up. The block cache has index and filter blocks too, and the write-buffer manager charges it with the memtables, which may need half of the budget, so that the
-//! whole stays within the budget.
+//! rest, leaves of collections may use an eighth, and filters of given keys as much: what they have, the block cache gives up. The block
+//! cache has index and filter blocks too, and the write-buffer manager charges it with the memtables, which may need half of the
+//! budget, so that the whole stays within the budget.
 //!
 //! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
 //! table file may have a megabyte. So shards must be large: a small one may have no room left for a filter, and the
