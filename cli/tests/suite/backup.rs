@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
+use rustix::process::Signal;
 
+use crate::fixture::signals::send;
 use crate::fixture::small_disk::SmallDisk;
 use crate::fixture::{Fixture, cairn, complains, number, report};
 
@@ -261,7 +263,7 @@ fn a_signal_ends_a_backup_in_order() {
     while !fixture.path("copy.partial").exists() && child.try_wait().expect("it works").is_none() {
         std::thread::yield_now();
     }
-    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("it works").success());
+    send(&child, Signal::TERM);
     let output = child.wait_with_output().expect("it works");
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
     if output.status.code() == Some(0) {

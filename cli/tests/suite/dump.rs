@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use cairndb::Client;
 use cairndb::bson::{Document, doc};
@@ -10,9 +10,11 @@ use flate2::read::MultiGzDecoder;
 use formats::dump::prelude::Moment;
 use formats::dump::reader::{ArchiveReader, Piece};
 use formats::dump::stream::DocumentStream;
+use rustix::process::Signal;
 
 use crate::fixture::content::{Content, files_below, of_archive, of_directory, of_store};
 use crate::fixture::rich::{fill, hostile_names, kinds};
+use crate::fixture::signals::send_and_wait;
 use crate::fixture::{Fixture, complains, prints_in_little_memory, read};
 
 /// The test on a folder and on a server with everything in it.
@@ -276,7 +278,7 @@ fn a_closed_pipe_is_no_error_and_a_full_disk_is_one() {
 fn a_signal_leaves_no_half_of_a_dump() {
     let documents: Vec<_> = (0..64).map(|id| doc! { "_id": id, "text": "x".repeat(1_000_000) }).collect();
     crate::fixture::on_both(&documents, |fixture| {
-        for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
             let mut child = fixture
                 .run("dump", &["--archive", "-", "--json"])
                 .stdout(Stdio::piped())
@@ -286,8 +288,7 @@ fn a_signal_leaves_no_half_of_a_dump() {
             let mut out = child.stdout.take().unwrap();
             // The pipe is full now, or will be, and the command in the middle of the documents.
             out.read_exact(&mut [0; 4]).unwrap();
-            let id = child.id().to_string();
-            assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
+            send_and_wait(&child, signal);
             std::io::copy(&mut out, &mut std::io::sink()).unwrap();
             complains(&child.wait_with_output().unwrap(), status, "\"interrupted\":true");
         }

@@ -9,13 +9,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-#[cfg(feature = "shell")]
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
 use cairndb_server::Server;
+#[cfg(feature = "shell")]
+use rustix::process::Signal;
 
 use crate::fixture::examples::root;
+use crate::fixture::signals::send_and_wait;
 use crate::fixture::{Fixture, cairn, complains, every_type, on_both, prints_in_little_memory, read};
 
 #[test]
@@ -253,7 +255,7 @@ fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
 fn a_signal_ends_it_in_order() {
     let documents: Vec<_> = (0..2_000).map(|id| doc! { "_id": id, "text": "x".repeat(1_000) }).collect();
     on_both(&documents, |fixture| {
-        for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
             let mut child = fixture
                 .command(&["shop.orders", "--json"])
                 .stdout(Stdio::piped())
@@ -264,14 +266,7 @@ fn a_signal_ends_it_in_order() {
             let mut text = String::new();
             // The pipe is full now, or will be, and the command in the middle of the documents.
             out.read_line(&mut text).unwrap();
-            assert!(
-                Command::new("kill")
-                    .arg(format!("-{signal}"))
-                    .arg(child.id().to_string())
-                    .status()
-                    .unwrap()
-                    .success()
-            );
+            send_and_wait(&child, signal);
             out.read_to_string(&mut text).unwrap();
             let output = child.wait_with_output().unwrap();
             let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -13,7 +13,9 @@ use std::process::{Command, Output, Stdio};
 
 use cairndb::bson::{Bson, DateTime, Document, doc};
 use cairndb::{Client, Collection};
+use rustix::process::Signal;
 
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, anonymous_kibibytes, cairn, complains, every_type, mebibytes, on_both, read};
 
 impl Fixture {
@@ -348,7 +350,7 @@ fn a_folder_that_another_process_has_open_is_told_with_its_process() {
 fn a_signal_ends_it_with_all_lines_that_were_read() {
     let line = |id: usize| format!("{{\"_id\":{id},\"text\":\"{}\"}}\n", "x".repeat(1_000));
     on_both(&[], |fixture| {
-        for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
             fixture.empty();
             let mut child = fixture
                 .run("import", &["shop.orders", "--json", "--batch", "10"])
@@ -362,14 +364,7 @@ fn a_signal_ends_it_with_all_lines_that_were_read() {
             for id in 0..20_000 {
                 input.write_all(line(id).as_bytes()).unwrap();
             }
-            assert!(
-                Command::new("kill")
-                    .arg(format!("-{signal}"))
-                    .arg(child.id().to_string())
-                    .status()
-                    .unwrap()
-                    .success()
-            );
+            send(&child, signal);
             // The input stays open: nothing but the signal ends the command.
             let output = child.wait_with_output().unwrap();
             drop(input);

@@ -12,12 +12,14 @@ use std::time::Duration;
 use cairndb::Client;
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Bson, Document, doc};
+use rustix::process::Signal;
 
 use crate::fixture::content::Content;
 use crate::fixture::dice::{self, Dice};
 use crate::fixture::migrating::{uri, without_numbers};
 use crate::fixture::restoring::{are_same, dumped, succeeds};
 use crate::fixture::rich::run;
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, report};
 
 /// How often each case is disturbed.
@@ -181,8 +183,7 @@ impl Case {
 /// Kills a process, or asks it to end. Returns its status, if it ended by itself.
 fn end(child: &mut Child, in_order: bool) -> Option<i32> {
     if in_order {
-        let id = child.id().to_string();
-        let _ = Command::new("kill").args(["-INT", &id]).stderr(Stdio::null()).status().expect("it works");
+        send(child, Signal::INT);
     } else {
         child.kill().expect("it works");
     }

@@ -3,11 +3,13 @@
 #![cfg(all(feature = "remote", feature = "shell"))]
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
+use rustix::process::Signal;
 
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, cairn, complains, every_type, on_both, prints_in_little_memory};
 
 fn run(fixture: &Fixture, more: &[&str]) -> Output {
@@ -384,9 +386,13 @@ fn errors_say_where_and_what() {
 fn a_signal_ends_what_runs() {
     on_both(&orders(), |fixture| {
         for (expression, signal, status) in [
-            ("print('ready\\n' + 'x'.repeat(300000)); while (true) {}", "INT", 130),
-            ("print('ready\\n' + 'x'.repeat(300000)); sleep(600000)", "TERM", 143),
-            ("print('ready\\n' + 'x'.repeat(300000)); for (;;) { try { for (;;); } catch {} }", "INT", 130),
+            ("print('ready\\n' + 'x'.repeat(300000)); while (true) {}", Signal::INT, 130),
+            ("print('ready\\n' + 'x'.repeat(300000)); sleep(600000)", Signal::TERM, 143),
+            (
+                "print('ready\\n' + 'x'.repeat(300000)); for (;;) { try { for (;;); } catch {} }",
+                Signal::INT,
+                130,
+            ),
         ] {
             let mut command = fixture.run("query", &[expression]);
             let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it works");
@@ -395,10 +401,7 @@ fn a_signal_ends_what_runs() {
             out.read_line(&mut line).expect("it works");
             std::io::copy(&mut std::io::Read::take(&mut out, 200_000), &mut std::io::sink())
                 .expect("it works");
-            let id = child.id().to_string();
-            assert!(
-                Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("it works").success()
-            );
+            send(&child, signal);
             std::io::copy(&mut out, &mut std::io::sink()).expect("it works");
             let output = child.wait_with_output().expect("it works");
             complains(&output, status, "interrupted");
@@ -660,9 +663,7 @@ fn a_signal_ends_large_values_and_endless_promises() {
         let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
         out.read_line(&mut line).expect("it is text");
         std::io::copy(&mut std::io::Read::take(&mut out, 300_000), &mut std::io::sink()).expect("it works");
-        assert!(
-            Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("it runs").success()
-        );
+        send(&child, Signal::INT);
         let output = child.wait_with_output().expect("it ends");
         complains(&output, 130, "interrupted");
         assert_eq!(line, "begun\n");

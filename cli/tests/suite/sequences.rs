@@ -6,10 +6,12 @@ use std::process::{Command, Output, Stdio};
 
 use cairndb::bson::{Bson, Document, doc, serialize_to_document};
 use cairndb::{AutoIncrement, Client, Collection};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::fixture::examples::{SOURCES, printed};
 use crate::fixture::rich::kinds;
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, cairn, complains, on_both, rich};
 
 /// A store with each contract in each direction, as sequences and as fields.
@@ -214,8 +216,7 @@ fn examples_of_the_page_and_of_the_help_run_as_they_are_printed() {
         assert!(!first.is_empty(), "{line}");
         let is_endless = line.contains("--watch");
         if is_endless {
-            let id = child.id().to_string();
-            assert!(Command::new("kill").arg(id).status().expect("it works").success());
+            send(&child, Signal::TERM);
         }
         std::io::copy(&mut out, &mut std::io::sink()).expect("it works");
         assert_eq!(child.wait().expect("it works").code(), Some(if is_endless { 143 } else { 0 }), "{line}");

@@ -3,12 +3,14 @@
 #![cfg(all(feature = "remote", feature = "shell"))]
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use cairndb::Client;
 use cairndb::bson::doc;
+use rustix::process::Signal;
 
 use crate::fixture::examples::root;
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, cairn, complains, on_both};
 
 fn run(fixture: &Fixture, more: &[&str]) -> Output {
@@ -451,7 +453,7 @@ fn the_language_has_what_its_page_names() {
 #[test]
 fn a_signal_ends_a_script_and_what_it_wrote_is_there() {
     on_both(&[doc! { "_id": 1 }], |fixture| {
-        for (signal, status) in [("INT", 130), ("TERM", 143)] {
+        for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
             let input =
                 "db.orders.updateOne({_id: 1}, {$inc: {n: 1}})\nfor (;;) db.orders.countDocuments()\n";
             let mut command = fixture.run("shell", &[]);
@@ -461,10 +463,7 @@ fn a_signal_ends_a_script_and_what_it_wrote_is_there() {
             let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
             // The first line of what the update gave.
             assert_eq!(lines.next().expect("a line").expect("it works"), "{");
-            let id = child.id().to_string();
-            assert!(
-                Command::new("kill").args([&format!("-{signal}"), &id]).status().expect("it works").success()
-            );
+            send(&child, signal);
             let output = child.wait_with_output().expect("it works");
             complains(&output, status, "interrupted");
         }

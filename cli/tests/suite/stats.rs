@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{Client, Collection};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::fixture::rich::{fill, hostile_names, kinds, next_numbers};
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, complains, on_both};
 
 /// A store with all types, kinds of indexes and sequences, and hostile names.
@@ -341,7 +343,7 @@ fn a_closed_pipe_is_no_error_and_a_full_disk_is_one() {
 #[test]
 fn a_server_is_watched_until_a_signal_comes() {
     let fixture = Fixture::new(&[], true);
-    for (signal, status) in [("INT", 130), ("TERM", 143)] {
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut child = fixture
             .run("stats", &["--watch", "1", "--json"])
             .stdout(Stdio::piped())
@@ -351,7 +353,7 @@ fn a_server_is_watched_until_a_signal_comes() {
         let mut out = BufReader::new(child.stdout.take().expect("it works")).lines();
         // It has looked once before this line, so what comes now is in one of the next.
         out.next().expect("a line").expect("it works");
-        let documents = doc_lines(signal);
+        let documents = doc_lines(status);
         let mut import = fixture
             .run("import", &["shop.orders", "-", "--format", "ndjson"])
             .stdin(Stdio::piped())
@@ -371,8 +373,7 @@ fn a_server_is_watched_until_a_signal_comes() {
             line["bytesWritten"].as_f64() > Some(500.0) && line["connections"].as_u64() > Some(0),
             "{line}"
         );
-        let id = child.id().to_string();
-        assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().expect("it works").success());
+        send(&child, signal);
         let mut told = String::new();
         child.stderr.take().expect("it works").read_to_string(&mut told).expect("it works");
         assert_eq!(child.wait().expect("it works").code(), Some(status), "{told}");
@@ -382,8 +383,8 @@ fn a_server_is_watched_until_a_signal_comes() {
 }
 
 /// 500 documents as Extended JSON.
-fn doc_lines(name: &str) -> String {
-    (0..500).map(|n| format!("{{\"_id\": \"{name}{n}\"}}")).collect::<Vec<_>>().join("\n")
+fn doc_lines(first: i32) -> String {
+    (0..500).map(|n| format!("{{\"_id\": \"{first}-{n}\"}}")).collect::<Vec<_>>().join("\n")
 }
 
 /// What the server does is told in columns, and a reader that is gone ends it.

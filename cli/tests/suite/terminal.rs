@@ -5,14 +5,16 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use cairndb::Client;
 use cairndb::bson::doc;
+use rustix::process::Signal;
 
 use crate::fixture::examples::root;
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, on_both, screen};
 
 /// No answer takes as long, even on a busy machine.
@@ -102,9 +104,8 @@ impl Typist {
         assert_eq!(left.code(), Some(status), "{}", self.rest);
     }
 
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().expect("it works").success());
+    fn signal(&self, signal: Signal) {
+        send(&self.child, signal);
     }
 }
 
@@ -146,7 +147,7 @@ fn a_signal_ends_the_statement_and_not_the_shell() {
         ] {
             typist.enters(&format!("print('begun'); {statement}"));
             typist.sees("\nbegun");
-            typist.signal("INT");
+            typist.signal(Signal::INT);
             typist.sees("interrupted");
             typist.enters("6 * 7");
             typist.sees("\n42\r\n");
@@ -156,7 +157,7 @@ fn a_signal_ends_the_statement_and_not_the_shell() {
         typist.sees("\n1\r\n");
         typist.enters("print('begun'); sleep(600000)");
         typist.sees("\nbegun");
-        typist.signal("TERM");
+        typist.signal(Signal::TERM);
         typist.ends(143);
     });
 }
@@ -166,13 +167,13 @@ fn a_signal_at_the_prompt_ends_the_shell_only_if_it_is_told_to_end() {
     let fixture = Fixture::new(&[doc! { "_id": 1 }], false);
     let mut typist = Typist::start(&fixture, &["--quiet"]);
     typist.sees(PROMPT);
-    typist.signal("INT");
+    typist.signal(Signal::INT);
     // The signal may still come while this runs.
     typist.types("0\r");
     typist.enters("6 * 7");
     typist.sees("\n42\r\n");
     typist.sees(PROMPT);
-    typist.signal("TERM");
+    typist.signal(Signal::TERM);
     typist.ends(143);
 }
 
@@ -185,7 +186,7 @@ fn a_signal_ends_a_read_in_the_store() {
         let join = "db.orders.aggregate([{$lookup: {from: 'orders', as: 'x', let: {a: '$a'}, pipeline: [{$match: {$expr: {$gt: [{$sum: {$range: [0, {$add: ['$a', '$$a', 1000]}]}}, 1e12]}}}]}}, {$group: {_id: null, n: {$sum: 1}}}]).toArray()";
         typist.enters(&format!("print('begun'); {join}"));
         typist.sees("\nbegun");
-        typist.signal("INT");
+        typist.signal(Signal::INT);
         typist.sees("interrupted");
         typist.enters("db.orders.countDocuments()");
         typist.sees("\n20000\r\n");

@@ -5,28 +5,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
+use crate::fixture::signals::{send, until};
 use crate::fixture::{Fixture, cairn, complains, on_both, read};
-
-/// Nothing that is waited for takes as long, even on a busy machine.
-const TIME_MAX: Duration = Duration::from_secs(60);
-
-/// Waits until something is so.
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let (_held, never) = channel::<()>();
-    let end = Instant::now() + TIME_MAX;
-    while !is_so() {
-        assert!(Instant::now() < end, "not so after a minute: {what}");
-        // Nothing is sent: the processor is left to the process that is waited for.
-        let _ = never.recv_timeout(Duration::from_millis(5));
-    }
-}
 
 /// A command whose standard input is a pipe.
 fn begin(mut command: Command) -> Child {
@@ -39,10 +23,6 @@ fn begin(mut command: Command) -> Child {
 fn feed(mut input: &ChildStdin, bytes: &[u8]) {
     input.write_all(bytes).expect("it is read");
     until("all is read", || rustix::io::ioctl_fionread(input).expect("it is a pipe") == 0);
-}
-
-fn send(child: &Child, signal: Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("it runs");
 }
 
 /// Ends the command by one signal while its input stays open.

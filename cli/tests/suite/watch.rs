@@ -6,7 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use cairndb::bson::{Document, doc};
+use rustix::process::Signal;
 
+use crate::fixture::signals::send;
 use crate::fixture::{Fixture, complains};
 
 /// A server that is a replica set.
@@ -107,8 +109,7 @@ fn events_come_while_the_command_waits_and_a_signal_ends_it() {
     statement(&fixture, "db.orders.updateOne({_id: 1}, {$set: {a: 2}})");
     let update = watch.next();
     assert_eq!(update.get_document("fullDocument").ok(), Some(&doc! { "_id": 1, "a": 2 }));
-    let id = watch.child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().expect("it works").success());
+    send(&watch.child, Signal::INT);
     let output = watch.child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     let told = String::from_utf8_lossy(&output.stderr);
