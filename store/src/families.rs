@@ -185,9 +185,10 @@ impl Database {
         if family == Family::Records { &self.record_leaves } else { &self.entry_leaves }
     }
 
-    /// Makes the block cache smaller by what leaves of collections have.
-    pub(super) fn fit_leaves(&self, family: Family) {
-        if family == Family::Records {
+    /// Limits leaves of collections to what filters and memtables leave them, and makes the block cache smaller by what they have.
+    pub(super) fn fit_record_leaves(&self) {
+        if self.record_leaves.has_room() {
+            self.record_leaves.limit_to(self.filters.room_of_leaves());
             self.filters.lend_to_leaves(usize::try_from(self.record_leaves.bytes()).unwrap_or(usize::MAX));
         }
     }

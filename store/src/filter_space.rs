@@ -4,12 +4,22 @@ use std::sync::Arc;
 // Plain atomics: what a filter had is given back when it is dropped, which can be after the end of a checker's scenario.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rocksdb::Cache;
+use rocksdb::{Cache, WriteBufferManager};
 
 use crate::fork;
 
 /// The bytes by which the part of leaves changes.
 const LEAVES_STEP: usize = 256 << 10;
+/// This part of the cache is for blocks whatever leaves of collections want.
+const PART_OF_BLOCKS: usize = 8;
+
+/// The memory of RocksDB: one cache, which the manager charges with the memtables.
+#[derive(Clone)]
+pub(super) struct Memory {
+    /// The block cache.
+    pub(super) cache: Cache,
+    pub(super) memtables: WriteBufferManager,
+}
 
 /// The bytes of all filters of a store, and the limit for them.
 pub(super) struct FilterSpace {
@@ -17,8 +27,8 @@ pub(super) struct FilterSpace {
     used: AtomicUsize,
     /// The bytes of leaves of collections, which have a limit of their own.
     leaves: AtomicUsize,
-    /// The block cache, and how many bytes it has while there are no filters and no leaves.
-    cache: Option<(Cache, usize)>,
+    /// What gives the bytes, and how many its cache has while there are no filters and no leaves.
+    memory: Option<(Memory, usize)>,
 }
 
 /// The bytes of one filter. They are given back when this is dropped.
@@ -29,13 +39,14 @@ pub struct FilterBytes {
 
 impl FilterSpace {
     /// A space of at most `limit` bytes, all of them from a cache of `capacity` bytes.
-    pub(super) fn within(cache: Cache, capacity: usize, limit: usize) -> Self {
-        Self { limit, used: AtomicUsize::new(0), leaves: AtomicUsize::new(0), cache: Some((cache, capacity)) }
+    pub(super) fn within(memory: Memory, capacity: usize, limit: usize) -> Self {
+        let memory = Some((memory, capacity));
+        Self { limit, used: AtomicUsize::new(0), leaves: AtomicUsize::new(0), memory }
     }
 
     /// A space without a byte.
     pub(super) fn none() -> Self {
-        Self { limit: 0, used: AtomicUsize::new(0), leaves: AtomicUsize::new(0), cache: None }
+        Self { limit: 0, used: AtomicUsize::new(0), leaves: AtomicUsize::new(0), memory: None }
     }
 
     /// The bytes that filters have now.
@@ -62,14 +73,22 @@ impl FilterSpace {
         }
     }
 
+    /// The bytes that leaves of collections may have beside filters, memtables, and a part that stays for blocks.
+    pub(super) fn room_of_leaves(&self) -> usize {
+        self.memory.as_ref().map_or(0, |(memory, capacity)| {
+            let others = self.used() + memory.memtables.get_usage() + capacity / PART_OF_BLOCKS;
+            capacity.saturating_sub(others)
+        })
+    }
+
     /// Sets the cache to what filters and leaves leave it. It lets go of blocks that are too many with the next one that comes in.
     fn fit_cache(&self) {
         // RocksDB acquires a lock for it, which another thread may have held when the process was forked.
-        let Some((cache, capacity)) = self.cache.as_ref().filter(|_| !fork::is_child()) else { return };
+        let Some((memory, capacity)) = self.memory.as_ref().filter(|_| !fork::is_child()) else { return };
         loop {
             let lent = || self.used() + self.leaves.load(Ordering::Acquire);
             let now = lent();
-            cache.clone().set_capacity(capacity.saturating_sub(now));
+            memory.cache.clone().set_capacity(capacity.saturating_sub(now));
             // Another thread may have changed it in between, and set the cache before this one.
             if lent() == now {
                 break;
@@ -93,15 +112,22 @@ mod tests {
     fn no_more_than_the_limit_is_taken_and_all_is_given_back() {
         let (capacity, limit) = (32 << 20, 8 << 20);
         let cache = Cache::new_hyper_clock_cache(capacity, 0);
-        let space = Arc::new(FilterSpace::within(cache, capacity, limit));
+        let memtables =
+            WriteBufferManager::new_write_buffer_manager_with_cache(capacity / 2, false, cache.clone());
+        let memory = Memory { cache, memtables };
+        let space = Arc::new(FilterSpace::within(memory, capacity, limit));
+        assert_eq!(space.room_of_leaves(), 28 << 20);
+        space.lend_to_leaves(2 << 20);
         let first = space.take(5 << 20).expect("it fits");
         assert!(space.take(4 << 20).is_none() && space.take(u64::MAX).is_none());
         let second = space.take(3 << 20).expect("it fits");
-        assert_eq!(space.used(), limit);
+        assert_eq!((space.used(), space.room_of_leaves()), (limit, 20 << 20));
         drop(first);
         assert_eq!(space.used(), 3 << 20);
         drop(second);
         assert_eq!(space.used(), 0);
-        assert!(Arc::new(FilterSpace::none()).take(1).is_none());
+        assert_eq!(space.room_of_leaves(), 28 << 20);
+        let none = Arc::new(FilterSpace::none());
+        assert!(none.take(1).is_none() && none.room_of_leaves() == 0);
     }
 }

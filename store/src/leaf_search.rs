@@ -58,7 +58,9 @@ impl Snapshot {
     pub fn keep_leaf(&self, place: &LeafPlace, leaf: Leaf) -> Arc<Leaf> {
         let (database, family) = (self.database(), place.owner.family);
         let leaf = database.leaves(family).keep(place, leaf, self.sequence(), || database.latest_sequence());
-        database.fit_leaves(family);
+        if family == Family::Records {
+            database.fit_record_leaves();
+        }
         leaf
     }
 }

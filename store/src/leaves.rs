@@ -28,8 +28,12 @@ use crate::leaf::Leaf;
 const SHARDS: usize = if cfg!(feature = "shuttle") { 1 } else { 16 };
 /// The number of leaves that are made before it is asked whether they are found again.
 const MADE_AT_FIRST: u32 = 256;
+/// One in so many leaves may be removed by writes where leaves are made because there is room for them.
+const REMOVED_OF_MADE: u32 = 4;
 /// Of so many leaves that are wanted one is made while few are found.
-const MADE_OF_UNUSED: u32 = 16;
+const MADE_OF_MANY: u32 = 16;
+/// Memory counts as full from the capacity less this part of it on.
+const SLACK: usize = 32;
 /// At this number the counts of a shard are halved.
 const LATELY: u32 = 1 << 12;
 /// The number of leaves that are passed over, because they were used, before one that was used is dropped too.
@@ -77,6 +81,8 @@ pub struct LeafPlace {
 /// The leaves of all indexes of a store, or of all its collections. Without capacity it keeps none.
 pub(super) struct Leaves {
     capacity: usize,
+    /// What other needs of memory leave of it.
+    limit: AtomicUsize,
     /// The bytes of all leaves.
     bytes: AtomicUsize,
     /// The shard from which leaves are dropped next.
@@ -110,6 +116,8 @@ struct Lately {
     found: AtomicU32,
     made: AtomicU32,
     refused: AtomicU32,
+    /// Those that writes have removed.
+    removed: AtomicU32,
 }
 
 /// The entries that a batch adds or removes.
@@ -162,7 +170,8 @@ impl From<CollectionId> for LeafOwner {
 impl Leaves {
     /// Leaves of at most `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { capacity, bytes: AtomicUsize::new(0), turn: AtomicUsize::new(0), shards: Default::default() }
+        let [bytes, turn] = Default::default();
+        Self { capacity, limit: AtomicUsize::new(capacity), bytes, turn, shards: Default::default() }
     }
 
     /// Whether any leaf can be kept.
@@ -186,7 +195,7 @@ impl Leaves {
             };
         }
         let is_newest = tree.writes == 0 && tree.changed.is_none_or(|changed| changed <= sequence);
-        if !search.makes || !is_newest || !shard.lately.is_worth_it() {
+        if !search.makes || !is_newest || !shard.lately.is_worth_it(self.is_full()) {
             return LeafFound::Absent(None);
         }
         let bound = tree.bound_behind(&search);
@@ -234,10 +243,14 @@ impl Leaves {
             let Some(shard) = self.shard(number) else { continue };
             let mut tree = shard.tree.write();
             changing.enter(&mut tree, number);
+            let before = removed.len();
             removed.extend(tree.remove_at(key));
             // Locked once for all entries of one index that follow each other.
             while let Some(key) = keys.next_if(|key| number_of(key) == number) {
                 removed.extend(tree.remove_at(key));
+            }
+            for _ in before..removed.len() {
+                shard.lately.note(&shard.lately.removed);
             }
         }
         for [start, end] in &entries.ranges {
@@ -264,7 +277,10 @@ impl Leaves {
             changing.enter(&mut tree, number);
             let removed = tree.remove_at(key);
             drop(tree);
-            self.forget(removed.as_slice());
+            if let Some(removed) = removed {
+                shard.lately.note(&shard.lately.removed);
+                self.forget(&[removed]);
+            }
         }
         changing
     }
@@ -272,6 +288,18 @@ impl Leaves {
     /// The bytes of all leaves.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed) as u64
+    }
+
+    /// Sets a limit below the capacity.
+    pub(super) fn limit_to(&self, bytes: usize) {
+        self.limit.store(bytes.min(self.capacity), Ordering::Relaxed);
+        self.drop_unused();
+    }
+
+    /// Whether another leaf mostly drives one out.
+    fn is_full(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed) >= limit - limit / SLACK
     }
 
     /// Lets go of leaves that were removed, without a lock.
@@ -282,17 +310,17 @@ impl Leaves {
 
     /// Drops leaves that were not used since the last time, of one index after the other, until the others have room.
     fn drop_unused(&self) {
-        for _ in 0..SHARDS {
-            while self.bytes.load(Ordering::Relaxed) > self.capacity {
-                let turn = self.turn.load(Ordering::Relaxed);
-                let dropped = self.shards.get(turn % SHARDS).and_then(|shard| shard.tree.write().drop_next());
-                let Some(dropped) = dropped else { break };
+        let mut passed = 0;
+        // The second time round none is spared any more.
+        while self.bytes.load(Ordering::Relaxed) > self.limit.load(Ordering::Relaxed) && passed < 2 * SHARDS {
+            let turn = self.turn.load(Ordering::Relaxed);
+            let dropped = self.shards.get(turn % SHARDS).and_then(|shard| shard.tree.write().drop_next());
+            if let Some(dropped) = dropped {
                 self.forget(&[dropped]);
+            } else {
+                self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+                passed += 1;
             }
-            if self.bytes.load(Ordering::Relaxed) <= self.capacity {
-                return;
-            }
-            self.turn.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -354,12 +382,15 @@ impl Tree {
         removed
     }
 
-    /// Removes the next leaf that was not used since the last time, or one that was, if many were.
+    /// Removes the next leaf that was not used since the last time, or one that was, if many were. Behind the last leaf it removes none, and
+    /// begins anew after that.
     fn drop_next(&mut self) -> Option<Arc<Leaf>> {
         for spared in 0.. {
             let from = (Bound::Included(&*self.hand), Bound::Unbounded);
-            let next = self.leaves.range::<[u8], _>(from).next().or_else(|| self.leaves.iter().next());
-            let (start, leaf) = next?;
+            let Some((start, leaf)) = self.leaves.range::<[u8], _>(from).next() else {
+                self.hand = Box::default();
+                return None;
+            };
             let (start, is_used) = (start.clone(), leaf.is_used.swap(false, Ordering::Relaxed));
             self.hand = [&*start, &[0]].concat().into();
             if !is_used || spared >= SPARED_MAX {
@@ -387,18 +418,21 @@ impl Lately {
         if now < LATELY {
             count.store(now, Ordering::Relaxed);
         } else {
-            for count in [&self.found, &self.made, &self.refused] {
+            for count in [&self.found, &self.made, &self.refused, &self.removed] {
                 count.store(count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
             }
         }
         now
     }
 
-    /// Whether to make a leaf that is wanted. Where few are found, because writes remove them or others drive them out, it would only be work.
-    fn is_worth_it(&self) -> bool {
-        let (found, made) = (self.found.load(Ordering::Relaxed), self.made.load(Ordering::Relaxed));
-        let is_worth_it = made < MADE_AT_FIRST || found >= made / 2;
-        let is_made = is_worth_it || self.note(&self.refused).is_multiple_of(MADE_OF_UNUSED);
+    /// Whether to make a leaf that is wanted. Where few are found, because writes remove them or others drive them out, it would only be work; as
+    /// long as there is room and writes remove few, they may be found later.
+    fn is_worth_it(&self, is_full: bool) -> bool {
+        let [found, made, removed] =
+            [&self.found, &self.made, &self.removed].map(|count| count.load(Ordering::Relaxed));
+        let stays = removed < made / REMOVED_OF_MADE;
+        let is_worth_it = made < MADE_AT_FIRST || found >= made / 2 || (stays && !is_full);
+        let is_made = is_worth_it || self.note(&self.refused).is_multiple_of(MADE_OF_MANY);
         if is_made {
             self.note(&self.made);
         }
@@ -475,7 +509,7 @@ mod tests {
     #[track_caller]
     fn place(leaves: &Leaves, position: u8) -> LeafPlace {
         // Of leaves that are seldom found, few are made.
-        for _ in 0..=MADE_OF_UNUSED {
+        for _ in 0..=MADE_OF_MANY {
             if let LeafFound::Absent(Some(place)) = find(leaves, position, Direction::Ascending, 10) {
                 return place;
             }
@@ -608,17 +642,72 @@ mod tests {
         assert!(leaves.has_room() && !none.has_room());
     }
 
-    #[test]
-    fn what_is_seldom_found_again_is_seldom_made() {
-        let leaves = Leaves::new(1 << 20);
+    /// How many of so many leaves that are wanted are made.
+    fn made(leaves: &Leaves, wanted: usize) -> usize {
         let up = Direction::Ascending;
-        let made = |times| {
-            (0..times).filter(|_| matches!(find(&leaves, 1, up, 10), LeafFound::Absent(Some(_)))).count()
-        };
-        assert_eq!(made(MADE_AT_FIRST as usize), MADE_AT_FIRST as usize);
-        assert_eq!(made(160), 10);
+        (0..wanted).filter(|_| matches!(find(leaves, 100, up, 10), LeafFound::Absent(Some(_)))).count()
+    }
+
+    #[test]
+    fn few_leaves_are_made_where_writes_remove_them_before_they_are_found() {
+        let leaves = Leaves::new(1 << 20);
+        let many = 2 * MADE_AT_FIRST as usize;
+        assert_eq!(made(&leaves, many), many);
+        for _ in 0..many {
+            leaves.keep(&place(&leaves, 10), leaf(10, 20), 10, || 10);
+            drop(leaves.changing_one(&key(12)));
+        }
+        assert_eq!(made(&leaves, 160), 10);
         keep(&leaves, 10, 20);
-        (0..200).for_each(|_| assert_eq!(found(&leaves, 10, up, 10), Some(10)));
-        assert_eq!(made(20), 20);
+        (0..1_000).for_each(|_| assert_eq!(found(&leaves, 10, Direction::Ascending, 10), Some(10)));
+        assert_eq!(made(&leaves, 20), 20);
+    }
+
+    #[test]
+    fn few_leaves_are_made_where_they_drive_out_others() {
+        let one = leaf(0, 2).weight();
+        let leaves = Leaves::new(10 * one);
+        let many = 2 * MADE_AT_FIRST as usize;
+        assert_eq!(made(&leaves, many), many);
+        (0..20).step_by(2).for_each(|start| keep(&leaves, start, start + 2));
+        assert_eq!(made(&leaves, 160), 10);
+        // A write that removes one makes room.
+        drop(leaves.changing_one(&key(18)));
+        assert_eq!(made(&leaves, 100), 100);
+        leaves.limit_to(4 * one);
+        assert!((1..=4 * one as u64).contains(&leaves.bytes()));
+        assert_eq!(made(&leaves, 160), 10);
+        leaves.limit_to(usize::MAX);
+        assert_eq!(made(&leaves, 100), 100);
+    }
+
+    #[test]
+    fn leaves_of_all_indexes_are_dropped_in_turn() {
+        let one = leaf(0, 2).weight();
+        let leaves = Leaves::new(8 * one);
+        let of = |index: u32, number: u8| {
+            let mut made = leaf(number, number + 2);
+            made.start = [&index.to_be_bytes()[..], &[number]].concat().into();
+            made.end = [&index.to_be_bytes()[..], &[number + 2]].concat().into();
+            let owner = IndexId(index).into();
+            let search = LeafSearch {
+                owner,
+                position: &made.start.clone(),
+                direction: Direction::Ascending,
+                makes: true,
+            };
+            match leaves.find(search, 5..=10) {
+                LeafFound::Leaf(_) => true,
+                LeafFound::Absent(Some(place)) => {
+                    leaves.keep(&place, made, 10, || 10);
+                    false
+                }
+                LeafFound::Absent(None) => false,
+            }
+        };
+        // Those of the first index are not used any more once those of the second one come.
+        (0..16).step_by(2).for_each(|number| assert!(!of(1, number)));
+        (0..16).step_by(2).for_each(|number| assert!(!of(2, number)));
+        assert!((0..16).step_by(2).all(|number| of(2, number)));
     }
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use base::error::{Error, ErrorKind, Result};
 use base::sync::{HAS_BACKGROUND, Mutex, ShardedLock};
-use rocksdb::{Cache, ColumnFamilyDescriptor, DB, Options, WriteOptions};
+use rocksdb::{ColumnFamilyDescriptor, DB, Options, WriteOptions};
 
 use crate::durable_mark::DurableMark;
 use crate::families::{Database, Family};
+use crate::filter_space::Memory;
 use crate::folder::{self, Claim, FolderLock};
 use crate::format::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, StoreId, is_readable};
 use crate::health::Health;
@@ -205,17 +206,17 @@ impl Store {
     }
 
     fn open_read_only(options: &StoreOptions, tuning: &Tuning, passed: Passed, id: StoreId) -> Result<Self> {
-        let cache = tuning.cache();
-        let database_options = tuning.database_options(&cache);
+        let memory = tuning.memory();
+        let database_options = tuning.database_options(&memory);
         let families = families_of(&database_options, &options.path)?;
         let raw = DB::open_cf_descriptors_read_only(
             &database_options,
             &options.path,
-            tuning.families(&cache, families),
+            tuning.families(&memory, families),
             false,
         )
         .map_err(|error| refusal(&options.path, error))?;
-        let database = database_of(raw, id, tuning, &cache).planting(options.fault);
+        let database = database_of(raw, id, tuning, &memory).planting(options.fault);
         // A reader may sort as much as a writer.
         let database = database.with_spill_space(options.spilling.space).spilling_into(std::env::temp_dir());
         refuse_lost_writes(&options.path, &database, &passed)?;
@@ -249,11 +250,11 @@ impl Store {
     }
 }
 
-fn database_of(raw: DB, id: StoreId, tuning: &Tuning, cache: &Cache) -> Database {
-    Database::new(raw, id, tuning.family_options(cache))
+fn database_of(raw: DB, id: StoreId, tuning: &Tuning, memory: &Memory) -> Database {
+    Database::new(raw, id, tuning.family_options(memory))
         .with_record_cache(tuning.record_cache_bytes())
         .with_leaves(tuning.entry_leaves_bytes(), tuning.record_leaves_bytes())
-        .with_filters(tuning.filter_space(cache))
+        .with_filters(tuning.filter_space(memory))
 }
 
 /// An open database, and what was found in its folder before.
@@ -277,15 +278,15 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
         refuse_damaged_tables(path, &passed.tables)?;
     }
     preflight::set_aside(path, &mut passed)?;
-    let cache = tuning.cache();
+    let memory = tuning.memory();
     // A database without a readable witness gets a new id. Stamps with the old id no longer count then.
     let id = found.map_or_else(witness::new_store_id, |found| Ok(found.slot.store))?;
-    let database_options = tuning.database_options(&cache);
+    let database_options = tuning.database_options(&memory);
     let families = families_of(&database_options, path)?;
-    let raw = open_with(&database_options, path, tuning.families(&cache, families))?;
-    let mut database = database_of(raw, id, tuning, &cache);
+    let raw = open_with(&database_options, path, tuning.families(&memory, families))?;
+    let mut database = database_of(raw, id, tuning, &memory);
     refuse_lost_writes(path, &database, &passed)?;
-    upgrade(path, &mut database, &lock, |family| tuning.options_of(family, &cache))?;
+    upgrade(path, &mut database, &lock, |family| tuning.options_of(family, &memory))?;
     let database = database.holding(lock);
     // Files of a build that was cut short. Its entries are removed once the catalog is read.
     scratch::remove_all(path);
@@ -328,13 +329,13 @@ fn refuse_lost_writes(path: &Path, database: &Database, passed: &Passed) -> Resu
 }
 
 pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Result<Database> {
-    let cache = tuning.cache();
-    let mut options = tuning.database_options(&cache);
+    let memory = tuning.memory();
+    let mut options = tuning.database_options(&memory);
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_error_if_exists(true);
-    let raw = open_with(&options, path, tuning.families(&cache, Family::ALL))?;
-    let database = database_of(raw, id, tuning, &cache);
+    let raw = open_with(&options, path, tuning.families(&memory, Family::ALL))?;
+    let database = database_of(raw, id, tuning, &memory);
     // The stamp is synced before the marker is published: a folder with the marker must have a stamp.
     write_stamp(&database)?;
     Ok(database)

@@ -155,6 +155,8 @@ impl SyncThread {
                     if let Some(room) = self.database.disk_room() {
                         room.look_from_time_to_time(self.database.path());
                     }
+                    // Memtables have grown since, or filters.
+                    self.database.fit_record_leaves();
                     // On a full disk there is no sync until a commit has succeeded.
                     if self.commits.health.admit_sync().is_ok() {
                         self.sync();

@@ -1,9 +1,9 @@
 //! RocksDB's options, from one memory budget.
 //!
 //! An eighth of the budget keeps records that are looked up often, and a sixteenth leaves of indexes that are searched often. Of the
-//! rest, leaves of collections may use an eighth, and filters of given keys as much: what they have, the block cache gives up. The block
-//! cache has index and filter blocks too, and the write-buffer manager charges it with the memtables, which may need half of the
-//! budget, so that the whole stays within the budget.
+//! rest, filters of given keys may use an eighth, and leaves of collections three sixteenths, less where filters and memtables have most: what
+//! they have, the block cache gives up. The block cache has index and filter blocks too, and the write-buffer manager charges it with the
+//! memtables, which may need half of the budget, so that the whole stays within the budget.
 //!
 //! The charge of the memtables cannot be evicted and is spread over the cache's shards by chance, and the filter of one
 //! table file may have a megabyte. So shards must be large: a small one may have no room left for a filter, and the
@@ -17,7 +17,7 @@ use rocksdb::{
 };
 
 use crate::families::Family;
-use crate::filter_space::FilterSpace;
+use crate::filter_space::{FilterSpace, Memory};
 use crate::options::Compression;
 use crate::quota;
 use crate::quota::COMPACTION_MEMTABLES;
@@ -77,15 +77,21 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// The block cache. Its lookups acquire no lock, so its shards can be few and large, 32 MiB and more. An LRU cache
-    /// would split the default budget into 64 shards of 4 MiB.
-    pub(super) fn cache(&self) -> Cache {
-        Cache::new_hyper_clock_cache(self.cache_bytes(), ENTRY_CHARGE_UNKNOWN)
+    /// The block cache, and what charges it with the memtables. Lookups in the cache acquire no lock, so its shards can be few and large, 32 MiB
+    /// and more. An LRU cache would split the default budget into 64 shards of 4 MiB.
+    pub(super) fn memory(&self) -> Memory {
+        let cache = Cache::new_hyper_clock_cache(self.cache_bytes(), ENTRY_CHARGE_UNKNOWN);
+        let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(
+            self.memory_budget / 2,
+            false,
+            cache.clone(),
+        );
+        Memory { cache, memtables }
     }
 
     /// The part of the block cache that filters of given keys may use: an eighth of the budget.
-    pub(super) fn filter_space(&self, cache: &Cache) -> FilterSpace {
-        FilterSpace::within(cache.clone(), self.cache_bytes(), self.memory_budget / 8)
+    pub(super) fn filter_space(&self, memory: &Memory) -> FilterSpace {
+        FilterSpace::within(memory.clone(), self.cache_bytes(), self.memory_budget / 8)
     }
 
     fn cache_bytes(&self) -> usize {
@@ -104,10 +110,10 @@ impl Tuning {
 
     /// The bytes for leaves of collections.
     pub(super) fn record_leaves_bytes(&self) -> usize {
-        self.record_cache_bytes()
+        self.entry_leaves_bytes() * 3
     }
 
-    pub(super) fn database_options(&self, cache: &Cache) -> Options {
+    pub(super) fn database_options(&self, memory: &Memory) -> Options {
         let mut options = self.named_options();
         // RocksDB must never create a database in a folder that was not claimed as empty.
         options.create_if_missing(false);
@@ -118,11 +124,7 @@ impl Tuning {
         options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
         // The MANIFEST then notes how long each log was, which the preflight relies on.
         options.set_track_and_verify_wals_in_manifest(true);
-        options.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
-            self.memory_budget / 2,
-            false,
-            cache.clone(),
-        ));
+        options.set_write_buffer_manager(&memory.memtables);
         options.set_manual_wal_flush(self.delays_log);
         // Both are RocksDB's defaults, and must stay. Syncing a log in parts can leave a newer log on the disk without the end of
         // the one before, and a log that is written over an old one ends in old records: recovery has gone on past the
@@ -163,24 +165,24 @@ impl Tuning {
 
     pub(super) fn families(
         &self,
-        cache: &Cache,
+        memory: &Memory,
         families: impl IntoIterator<Item = Family>,
     ) -> Vec<ColumnFamilyDescriptor> {
         // RocksDB always has a default family and does not open without it. We store nothing there.
         let ours = families
             .into_iter()
-            .map(|family| ColumnFamilyDescriptor::new(family.name(), self.options_of(family, cache)));
+            .map(|family| ColumnFamilyDescriptor::new(family.name(), self.options_of(family, memory)));
         std::iter::once(ColumnFamilyDescriptor::new(
             rocksdb::DEFAULT_COLUMN_FAMILY_NAME,
-            self.family_options(cache),
+            self.family_options(memory),
         ))
         .chain(ours)
         .collect()
     }
 
     /// The options of a family.
-    pub(super) fn options_of(&self, family: Family, cache: &Cache) -> Options {
-        let mut options = self.family_options(cache);
+    pub(super) fn options_of(&self, family: Family, memory: &Memory) -> Options {
+        let mut options = self.family_options(memory);
         match family {
             Family::Outcomes => {
                 options.set_write_buffer_size(self.write_buffer_bytes().min(OUTCOMES_BUFFER_BYTES));
@@ -194,9 +196,9 @@ impl Tuning {
     }
 
     /// The options of families of much data. Tables that an index build makes have them too.
-    pub(super) fn family_options(&self, cache: &Cache) -> Options {
+    pub(super) fn family_options(&self, memory: &Memory) -> Options {
         let mut table = BlockBasedOptions::default();
-        table.set_block_cache(cache);
+        table.set_block_cache(&memory.cache);
         table.set_block_size(BLOCK_BYTES);
         table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
         // Uniqueness checks look up whole keys, so filters over prefixes would not help.
