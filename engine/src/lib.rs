@@ -277,7 +277,7 @@
 //! | processes that write to a folder | 1 |
 //! | a transaction | 60 seconds, 64 MiB of what it writes |
 //!
-//! Change streams are not supported yet; a call that asks for them is refused. So are indexes on text and geometry.
+//! Indexes on text and geometry are not supported: a call that asks for one is an error.
 //!
 //! # What it is not
 //!
