@@ -9,14 +9,14 @@
 //! is simple.
 
 use bson::spec::ElementType;
-use bson::{RawArray, RawBson, Regex};
+use bson::{RawArray, RawBson};
 use index::collation::Collation;
-use index::interval::{Bound, Interval, Intervals, Limit};
+use index::interval::{Interval, Intervals, Limit};
 use index::order::{TypeClass, type_class};
 
 use crate::filter::compare::{Membership, Relation};
 use crate::filter::evaluate::{Condition, Test};
-use crate::pattern::Pattern;
+use crate::filter::value_test::matched;
 use crate::value::elements;
 
 /// Whether values of a field may be arrays or elements of arrays.
@@ -39,15 +39,10 @@ pub(super) fn superset(test: &Test, arrays: Arrays, keys: &Collation) -> Option<
         Test::Compare(comparison) => compared(comparison.relation(), &*comparison.operand_in(keys)?, arrays),
         Test::In(membership) => members(membership, arrays, keys),
         Test::Type(types) => typed(types.types(), arrays),
-        Test::Mod(_) => Some(Interval::class(TypeClass::Number).into()),
-        Test::Bits(_) => Some(Intervals::from_any([
-            Interval::class(TypeClass::Number),
-            Interval::class(TypeClass::Binary),
-        ])),
-        Test::Pattern(pattern) => Some(Intervals::from_any(matched(pattern, keys))),
+        Test::Value(test) => test.superset(keys),
         // An index holds the elements themselves, so the set of the element is that of the entry.
         Test::AnyElement(condition) => Some(condition_superset(condition, keys)),
-        Test::Exists | Test::Size(_) | Test::AnyObject(_) => None,
+        Test::Exists | Test::AnyObject(_) => None,
     }
 }
 
@@ -66,14 +61,9 @@ pub(super) fn subset(test: &Test, keys: &Collation) -> Intervals {
             // Patterns are left out: the texts that match one form no interval.
             Intervals::from_any(values.chain(membership.has_null().then(null_points).into_iter().flatten()))
         }
-        Test::Type(_)
-        | Test::Mod(_)
-        | Test::Bits(_)
-        | Test::Pattern(_)
-        | Test::Exists
-        | Test::Size(_)
-        | Test::AnyObject(_)
-        | Test::AnyElement(_) => Intervals::none(),
+        Test::Type(_) | Test::Value(_) | Test::Exists | Test::AnyObject(_) | Test::AnyElement(_) => {
+            Intervals::none()
+        }
     }
 }
 
@@ -91,11 +81,17 @@ fn condition_superset(condition: &Condition, keys: &Collation) -> Intervals {
         Condition::Any(conditions) => Intervals::from_any(conditions.iter().flat_map(superset_of)),
         // The complement of a subset is a superset of what does not match. That is why both directions exist.
         Condition::Not(condition) => condition_subset(condition, keys).complement(),
-        // These tests look into the value, which must be an array itself.
-        Condition::Test(Test::AnyElement(_) | Test::AnyObject(_) | Test::Size(_)) => {
-            Interval::class(TypeClass::Array).into()
-        }
-        Condition::Test(test) => superset(test, Arrays::Absent, keys).unwrap_or_else(Intervals::all),
+        Condition::Test(test) => whole_superset(test, keys),
+    }
+}
+
+/// A superset of the values that meet a test. An array counts as itself, not as its elements.
+pub(super) fn whole_superset(test: &Test, keys: &Collation) -> Intervals {
+    // Those that look into the value, which must be an array, have the bounds of its elements.
+    if test.looks_into_arrays() {
+        superset(test, Arrays::Absent, keys).unwrap_or_else(Intervals::all)
+    } else {
+        Interval::class(TypeClass::Array).into()
     }
 }
 
@@ -173,35 +169,6 @@ fn typed(types: &[ElementType], arrays: Arrays) -> Option<Intervals> {
         .iter()
         .all(is_bounded)
         .then(|| Intervals::from_any(types.iter().map(|kind| Interval::class(class_of(*kind)))))
-}
-
-/// The strings with the pattern's fixed prefix, and the regular expression as a stored value, which matches
-/// as well.
-fn matched(pattern: &Pattern, keys: &Collation) -> Vec<Interval> {
-    // Text that does not convert (it holds a zero byte) is in no stored value, so the whole class is a safe
-    // set.
-    let itself = match (pattern.text().try_into(), pattern.options().try_into()) {
-        (Ok(pattern), Ok(options)) => Interval::point(RawBson::RegularExpression(Regex { pattern, options })),
-        (Err(_), _) | (_, Err(_)) => Interval::class(TypeClass::RegularExpression),
-    };
-    // Patterns are about bytes. In the order of a language the texts with a prefix need not follow each other.
-    let prefix = pattern.prefix().filter(|_| keys.is_simple());
-    let texts = prefix.and_then(starting_with).unwrap_or(Interval::class(TypeClass::String));
-    vec![texts, itself]
-}
-
-/// The strings that start with `prefix`: from it to the same string with its last character one higher.
-///
-/// Returns `None` for an empty prefix.
-fn starting_with(prefix: &str) -> Option<Interval> {
-    let last = prefix.chars().next_back()?;
-    let (kept, _) = prefix.split_at_checked(prefix.len() - last.len_utf8())?;
-    let lower = Bound { value: RawBson::String(prefix.to_owned()), limit: Limit::Inclusive };
-    // The last character is the highest one. Then the range stays open at its upper end.
-    let Some(next) = (last..=char::MAX).nth(1) else {
-        return Interval::above(lower.value, Limit::Inclusive);
-    };
-    Interval::new(lower, Bound { value: RawBson::String(format!("{kept}{next}")), limit: Limit::Exclusive })
 }
 
 /// The class in which values of a type sort. Several types share one, so a class may hold more than the type.

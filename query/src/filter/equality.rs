@@ -67,10 +67,7 @@ fn equal_value(test: &Test) -> Option<RawBsonRef<'_>> {
         Test::Compare(_)
         | Test::Exists
         | Test::Type(_)
-        | Test::Mod(_)
-        | Test::Pattern(_)
-        | Test::Bits(_)
-        | Test::Size(_)
+        | Test::Value(_)
         | Test::AnyObject(_)
         | Test::AnyElement(_) => None,
     }

@@ -14,13 +14,13 @@ use index::path::{FieldPath, Leaf, leaves_within};
 
 use crate::error::Error;
 use crate::expression::{Expression, Variables};
-use crate::filter::array::{any_element, any_object, has_length};
-use crate::filter::bits::Bits;
+use crate::filter::array::{any_element, any_object};
 use crate::filter::compare::{Comparison, Membership};
-use crate::filter::element::{Modulo, TypeSet};
+use crate::filter::element::TypeSet;
 use crate::filter::implied::ImpliedTest;
 use crate::filter::schema::tree::Schema;
-use crate::pattern::{Pattern, Watch};
+use crate::filter::value_test::ValueTest;
+use crate::pattern::Watch;
 use crate::value::document_or_array;
 
 /// A predicate on a document.
@@ -59,11 +59,8 @@ pub(super) enum Test {
     In(Membership),
     Exists,
     Type(TypeSet),
-    Mod(Modulo),
-    Pattern(Pattern),
-    Bits(Bits),
-    /// The value is an array of this length.
-    Size(usize),
+    /// One that asks the value alone.
+    Value(ValueTest),
     /// The value is an array with an object, or an array treated as one, that matches the node.
     AnyObject(Box<Node>),
     /// The value is an array with an element that meets the condition.
@@ -235,29 +232,18 @@ impl Test {
                 document_or_array(element).is_some_and(|object| node.matches(object, watch))
             }
             Test::AnyElement(condition) => condition.matches(element, watch),
-            // Only the array as a whole has a length.
-            Test::Size(_) => false,
-            Test::Compare(_)
-            | Test::In(_)
-            | Test::Exists
-            | Test::Type(_)
-            | Test::Mod(_)
-            | Test::Pattern(_)
-            | Test::Bits(_) => leaf.expand && self.matches(Some(element), watch),
+            Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) | Test::Value(_) => {
+                leaf.expand && self.looks_into_arrays() && self.matches(Some(element), watch)
+            }
         }
     }
 
     /// Whether the test is applied to the elements of an array as well as to the array.
-    fn looks_into_arrays(&self) -> bool {
+    pub(super) fn looks_into_arrays(&self) -> bool {
         match self {
-            Test::Compare(_)
-            | Test::In(_)
-            | Test::Exists
-            | Test::Type(_)
-            | Test::Mod(_)
-            | Test::Pattern(_)
-            | Test::Bits(_) => true,
-            Test::Size(_) | Test::AnyObject(_) | Test::AnyElement(_) => false,
+            Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) => true,
+            Test::Value(test) => !test.is_of_arrays(),
+            Test::AnyObject(_) | Test::AnyElement(_) => false,
         }
     }
 
@@ -271,10 +257,7 @@ impl Test {
             (_, None) => false,
             (Test::Exists, Some(_)) => true,
             (Test::Type(types), Some(value)) => types.matches(value),
-            (Test::Mod(modulo), Some(value)) => modulo.matches(value),
-            (Test::Pattern(pattern), Some(value)) => pattern.matches(value, watch),
-            (Test::Bits(bits), Some(value)) => bits.matches(value),
-            (Test::Size(length), Some(value)) => has_length(value, *length),
+            (Test::Value(test), Some(value)) => test.matches(value, watch),
             // An array may have a million elements, so each one counts as a step.
             (Test::AnyObject(node), Some(value)) => {
                 any_object(value, |object| watch.goes_on() && node.matches(object, watch))

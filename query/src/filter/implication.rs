@@ -13,10 +13,9 @@ use std::cell::Cell;
 use bson::spec::ElementType;
 use index::collation::Collation;
 use index::interval::{Interval, Intervals};
-use index::order::TypeClass;
 use index::path::FieldPath;
 
-use crate::filter::bounds::{Arrays, class_of, subset, superset};
+use crate::filter::bounds::{class_of, subset, whole_superset};
 use crate::filter::evaluate::{Node, Test};
 use crate::filter::implied::ImpliedTest;
 use crate::filter::planning_budget::PlanningBudget;
@@ -112,7 +111,7 @@ impl Proof<'_> {
             return true;
         }
         // Counted before they are made: a list may have a million values.
-        self.takes(weight::of_test(test)) && self.are_met(&values_of(test, self.keys), wanted)
+        self.takes(weight::of_test(test)) && self.are_met(&whole_superset(test, self.keys), wanted)
     }
 
     /// Whether every value that meets what an expression says of a field, and a missing field that does, meets at least one of
@@ -168,21 +167,6 @@ fn meets_missing(test: &Test) -> bool {
     test.matches(None, &Watch::default())
 }
 
-/// A superset of the values that meet a test, where an array counts as itself.
-fn values_of(test: &Test, keys: &Collation) -> Intervals {
-    match test {
-        // These look into the value, which must be an array. Their own bounds are those of elements.
-        Test::AnyElement(_) | Test::AnyObject(_) | Test::Size(_) => Interval::class(TypeClass::Array).into(),
-        Test::Compare(_)
-        | Test::In(_)
-        | Test::Exists
-        | Test::Type(_)
-        | Test::Mod(_)
-        | Test::Pattern(_)
-        | Test::Bits(_) => superset(test, Arrays::Absent, keys).unwrap_or_else(Intervals::all),
-    }
-}
-
 /// A subset of the values that meet a test.
 fn surely_met(test: &Test, keys: &Collation) -> Intervals {
     match test {
@@ -196,14 +180,9 @@ fn surely_met(test: &Test, keys: &Collation) -> Intervals {
             let classes = types.types().iter().filter(is_whole).map(|kind| class_of(*kind));
             Intervals::from_any(classes.map(Interval::class))
         }
-        Test::Compare(_)
-        | Test::In(_)
-        | Test::Mod(_)
-        | Test::Pattern(_)
-        | Test::Bits(_)
-        | Test::Size(_)
-        | Test::AnyObject(_)
-        | Test::AnyElement(_) => subset(test, keys),
+        Test::Compare(_) | Test::In(_) | Test::Value(_) | Test::AnyObject(_) | Test::AnyElement(_) => {
+            subset(test, keys)
+        }
     }
 }
 

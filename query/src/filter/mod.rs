@@ -25,6 +25,7 @@ pub(crate) mod planning_budget;
 mod position;
 pub mod residual;
 mod schema;
+mod value_test;
 mod weight;
 
 use bson::{RawBsonRef, RawDocument};

@@ -19,6 +19,7 @@ use crate::filter::implied::ImpliedTest;
 use crate::filter::operand::{DEPTH_MAX, fields, members, pattern_error};
 use crate::filter::operator::{self, Clause, Operator, OperatorSupport};
 use crate::filter::schema;
+use crate::filter::value_test::ValueTest;
 use crate::numeric::Numeric;
 use crate::pattern::{Pattern, Room};
 use crate::value::{describe, integer, is_true};
@@ -263,8 +264,8 @@ impl<'c> OperatorCall<'c> {
             Operator::Exists if is_true(self.operand) => Condition::Test(Test::Exists),
             Operator::Exists => not(Condition::Test(Test::Exists)),
             Operator::Type => self.test(TypeSet::parse(self.operand).map(Test::Type))?,
-            Operator::Mod => self.test(Modulo::parse(self.operand).map(Test::Mod))?,
-            Operator::Size => self.test(parse_length(self.operand).map(Test::Size))?,
+            Operator::Mod => self.test(Modulo::parse(self.operand).map(ValueTest::Mod).map(Test::Value))?,
+            Operator::Size => self.test(parse_length(self.operand).map(ValueTest::Size).map(Test::Value))?,
             Operator::BitsAllSet => self.bits(BitTest::AllSet)?,
             Operator::BitsAllClear => self.bits(BitTest::AllClear)?,
             Operator::BitsAnySet => self.bits(BitTest::AnySet)?,
@@ -309,7 +310,7 @@ impl<'c> OperatorCall<'c> {
             Some(regex) => {
                 let pattern = Pattern::of(regex, self.context.room)
                     .map_err(|error| pattern_error(self.context.path, "$regex", error))?;
-                Ok(Condition::Test(Test::Pattern(pattern)))
+                Ok(Condition::Test(Test::Value(ValueTest::Pattern(pattern))))
             }
             None => self.comparison(Relation::Eq),
         }
@@ -429,7 +430,7 @@ impl<'c> OperatorCall<'c> {
             return Err(self.wrong_type("a string or a regular expression"));
         };
         let pattern = parsed.map_err(|error| pattern_error(self.context.path, self.name, error))?;
-        Ok(Condition::Test(Test::Pattern(pattern)))
+        Ok(Condition::Test(Test::Value(ValueTest::Pattern(pattern))))
     }
 
     /// The operand of `$options`, which must be a string.
@@ -438,7 +439,7 @@ impl<'c> OperatorCall<'c> {
     }
 
     fn bits(self, test: BitTest) -> Result<Condition, Error> {
-        self.test(Bits::parse(test, self.operand).map(Test::Bits))
+        self.test(Bits::parse(test, self.operand).map(ValueTest::Bits).map(Test::Value))
     }
 
     /// Turns the parsed operand of an operator into a condition, or its fault into an error.

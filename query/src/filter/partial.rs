@@ -14,10 +14,7 @@ pub(super) fn refused(node: &Node) -> Option<&'static str> {
             // The values of a pattern form no set that a proof could compare.
             Test::In(membership) if !membership.patterns().is_empty() => Some("$regex"),
             Test::Compare(_) | Test::In(_) | Test::Exists | Test::Type(_) => None,
-            Test::Mod(_) => Some("$mod"),
-            Test::Pattern(_) => Some("$regex"),
-            Test::Bits(bits) => Some(bits.operator()),
-            Test::Size(_) => Some("$size"),
+            Test::Value(test) => Some(test.operator()),
             Test::AnyObject(_) | Test::AnyElement(_) => Some("$elemMatch"),
         },
     }

@@ -157,14 +157,7 @@ fn is_exact(test: &Test, keys: &Collation) -> bool {
         Test::Compare(comparison) => comparison.is_ordered_by(keys),
         // The texts that match a pattern form no interval.
         Test::In(membership) => membership.patterns().is_empty() && membership.is_ordered_by(keys),
-        Test::Exists
-        | Test::Type(_)
-        | Test::Mod(_)
-        | Test::Pattern(_)
-        | Test::Bits(_)
-        | Test::Size(_)
-        | Test::AnyObject(_)
-        | Test::AnyElement(_) => false,
+        Test::Exists | Test::Type(_) | Test::Value(_) | Test::AnyObject(_) | Test::AnyElement(_) => false,
     }
 }
 

@@ -4,11 +4,8 @@ use bson::RawBson;
 
 use crate::filter::compare::Membership;
 use crate::filter::evaluate::{Condition, Node, Test};
-use crate::pattern::Pattern;
+use crate::filter::value_test::{BYTES_OF_A_VALUE, pattern_weight};
 use crate::value::content_bytes;
-
-/// This many bytes of a value weigh as much as a value.
-const BYTES: usize = 64;
 
 /// The values and the bytes of each value up to which a test is light.
 const LIGHT_VALUES: usize = 8;
@@ -32,10 +29,10 @@ pub(super) fn of_test(test: &Test) -> usize {
         Test::Compare(comparison) => of_value(comparison.operand()),
         Test::In(membership) => of_members(membership),
         Test::Type(types) => 1 + types.types().len(),
-        Test::Pattern(pattern) => of_pattern(pattern),
+        Test::Value(test) => test.weight(),
         Test::AnyObject(node) => of_node(node).saturating_add(1),
         Test::AnyElement(condition) => of_condition(condition).saturating_add(1),
-        Test::Exists | Test::Mod(_) | Test::Bits(_) | Test::Size(_) => 1,
+        Test::Exists => 1,
     }
 }
 
@@ -54,12 +51,7 @@ pub(super) fn is_light(test: &Test) -> bool {
         Test::Type(types) => types.types().len() < LIGHT_VALUES,
         Test::AnyElement(_) => false,
         // Of a pattern only its text is in the set, and that has a limit. The others have no values.
-        Test::Pattern(_)
-        | Test::AnyObject(_)
-        | Test::Exists
-        | Test::Mod(_)
-        | Test::Bits(_)
-        | Test::Size(_) => true,
+        Test::Value(_) | Test::AnyObject(_) | Test::Exists => true,
     }
 }
 
@@ -87,13 +79,9 @@ fn of_condition(condition: &Condition) -> usize {
 
 fn of_members(membership: &Membership) -> usize {
     let values = membership.values().iter().map(of_value);
-    values.chain(membership.patterns().iter().map(of_pattern)).fold(1, usize::saturating_add)
-}
-
-fn of_pattern(pattern: &Pattern) -> usize {
-    2 + pattern.text().len() / BYTES
+    values.chain(membership.patterns().iter().map(pattern_weight)).fold(1, usize::saturating_add)
 }
 
 fn of_value(value: &RawBson) -> usize {
-    1 + content_bytes(value.as_raw_bson_ref()) / BYTES
+    1 + content_bytes(value.as_raw_bson_ref()) / BYTES_OF_A_VALUE
 }
