@@ -189,7 +189,8 @@ impl Database {
     pub(super) fn fit_record_leaves(&self) {
         if self.record_leaves.has_room() {
             self.record_leaves.limit_to(self.filters.room_of_leaves());
-            self.filters.lend_to_leaves(usize::try_from(self.record_leaves.bytes()).unwrap_or(usize::MAX));
+            let bytes = usize::try_from(self.record_leaves.bytes()).unwrap_or(usize::MAX);
+            self.filters.lend_to_leaves(bytes, self.record_leaves.capacity());
         }
     }
 
@@ -228,7 +229,9 @@ impl Database {
 
     /// Reserves memory for a filter of given keys. Returns `None` if not as much is left.
     pub fn filter_bytes(&self, bytes: u64) -> Option<FilterBytes> {
-        self.filters.take(bytes)
+        let filter = self.filters.take(bytes);
+        self.fit_record_leaves();
+        filter
     }
 
     /// The bytes of filters of given keys.

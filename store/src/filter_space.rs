@@ -10,8 +10,13 @@ use crate::fork;
 
 /// The bytes by which the part of leaves changes.
 const LEAVES_STEP: usize = 256 << 10;
-/// This part of the cache is for blocks whatever leaves of collections want.
+/// Leaves are lent this part of what they have in advance.
+const LEAVES_AHEAD: usize = 8;
+/// This part of the cache is for blocks whatever leaves of collections want, and this part for leaves however many blocks there are.
 const PART_OF_BLOCKS: usize = 8;
+const PART_OF_LEAVES: usize = 16;
+/// The bytes by which the charge of memtables changes.
+const CHARGE_STEP: usize = 256 << 10;
 
 /// The memory of RocksDB: one cache, which the manager charges with the memtables.
 #[derive(Clone)]
@@ -64,21 +69,25 @@ impl FilterSpace {
         Some(FilterBytes { space: Arc::clone(self), bytes })
     }
 
-    /// Notes the bytes of leaves, about which the cache is to be smaller.
-    pub(super) fn lend_to_leaves(&self, bytes: usize) {
-        // Changed in steps, because each costs a lock of the cache.
-        let bytes = bytes.next_multiple_of(LEAVES_STEP);
+    /// Notes the bytes of leaves, about which the cache is to be smaller. They have `most` at most.
+    pub(super) fn lend_to_leaves(&self, bytes: usize, most: usize) {
+        // Somewhat more than they have, so that there is room for the next; in steps, because each costs a lock of the cache.
+        let bytes = (bytes + bytes / LEAVES_AHEAD).min(most).next_multiple_of(LEAVES_STEP);
         if self.leaves.swap(bytes, Ordering::AcqRel) != bytes {
             self.fit_cache();
         }
     }
 
-    /// The bytes that leaves of collections may have beside filters, memtables, and a part that stays for blocks.
+    /// The bytes that leaves of collections may have beside filters, memtables and blocks.
     pub(super) fn room_of_leaves(&self) -> usize {
-        self.memory.as_ref().map_or(0, |(memory, capacity)| {
-            let others = self.used() + memory.memtables.get_usage() + capacity / PART_OF_BLOCKS;
-            capacity.saturating_sub(others)
-        })
+        let Some((memory, capacity)) = &self.memory else { return 0 };
+        let left = capacity.saturating_sub(self.used());
+        // Where memtables are written out, the cache is charged with them until they have a quarter less.
+        let charge = memory.memtables.get_usage() / 3 * 4 + CHARGE_STEP;
+        let beside_memtables = left.saturating_sub(charge + capacity / PART_OF_BLOCKS);
+        // A cache that is made smaller lets go of blocks only as others come in.
+        let beside_blocks = left.saturating_sub(memory.cache.get_usage()).max(capacity / PART_OF_LEAVES);
+        beside_memtables.min(beside_blocks)
     }
 
     /// Sets the cache to what filters and leaves leave it. It lets go of blocks that are too many with the next one that comes in.
@@ -116,17 +125,22 @@ mod tests {
             WriteBufferManager::new_write_buffer_manager_with_cache(capacity / 2, false, cache.clone());
         let memory = Memory { cache, memtables };
         let space = Arc::new(FilterSpace::within(memory, capacity, limit));
-        assert_eq!(space.room_of_leaves(), 28 << 20);
-        space.lend_to_leaves(2 << 20);
+        // Without an eighth for blocks, and a step of the memtables' charge.
+        let room = (28 << 20) - (256 << 10);
+        assert_eq!(space.room_of_leaves(), room);
+        space.lend_to_leaves(2 << 20, 4 << 20);
+        assert_eq!(space.leaves.load(Ordering::Relaxed), (2 << 20) + (256 << 10));
+        space.lend_to_leaves(4 << 20, 4 << 20);
+        assert_eq!(space.leaves.load(Ordering::Relaxed), 4 << 20);
         let first = space.take(5 << 20).expect("it fits");
         assert!(space.take(4 << 20).is_none() && space.take(u64::MAX).is_none());
         let second = space.take(3 << 20).expect("it fits");
-        assert_eq!((space.used(), space.room_of_leaves()), (limit, 20 << 20));
+        assert_eq!((space.used(), space.room_of_leaves()), (limit, room - limit));
         drop(first);
         assert_eq!(space.used(), 3 << 20);
         drop(second);
         assert_eq!(space.used(), 0);
-        assert_eq!(space.room_of_leaves(), 28 << 20);
+        assert_eq!(space.room_of_leaves(), room);
         let none = Arc::new(FilterSpace::none());
         assert!(none.take(1).is_none() && none.room_of_leaves() == 0);
     }

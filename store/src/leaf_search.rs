@@ -54,6 +54,11 @@ impl Snapshot {
         found
     }
 
+    /// Notes that no leaf was made for a place that was given for one.
+    pub fn lose_leaf(&self, place: &LeafPlace) {
+        self.database().leaves(place.owner.family).lose(place);
+    }
+
     /// Keeps a leaf of all entries that the snapshot has between its keys, unless a write may have changed them since its place was given.
     pub fn keep_leaf(&self, place: &LeafPlace, leaf: Leaf) -> Arc<Leaf> {
         let (database, family) = (self.database(), place.owner.family);

@@ -225,7 +225,7 @@ pub struct StorageMetrics {
     pub memtable_bytes: u64,
     /// The bytes of blocks in the cache.
     pub cache_bytes: u64,
-    /// The limit of the cache, in bytes.
+    /// The limit of the cache, in bytes, without what it has given up for filters and for leaves of collections.
     pub cache_capacity_bytes: u64,
     /// The bytes of the records, and of the leaves of indexes and collections, that are kept because they were looked up often, and of
     /// their tables.
@@ -235,7 +235,7 @@ pub struct StorageMetrics {
     /// The number of lookups of one record that did not.
     pub record_cache_misses: u64,
     /// The bytes of the filters that prove most new `_id`s and unique values absent, without a look-up. They are part of the
-    /// cache's share of the memory budget: `cache_capacity_bytes` is without them.
+    /// cache's share of the memory budget.
     pub key_filter_bytes: u64,
     /// The bytes of the live table files.
     pub table_bytes: u64,

@@ -191,7 +191,7 @@ impl Default for ClientBuilder {
 impl ClientBuilder {
     /// The memory in bytes for blocks of files, with their indexes and filters, for memtables (writes that are not in files
     /// yet), for copies of documents and of entries of indexes that are read often, and for filters that describe new `_id`s and unique values
-    /// that no document has them, where they come in no order. Memtables need at most half of it, documents five sixteenths, entries a sixteenth, and
+    /// that no document has them, where they come in no order. Memtables need at most half of it, documents five sixteenths (less while memtables and filters need theirs), entries a sixteenth, and
     /// filters an eighth: with the default that is enough for about 15 million of them. The default is 256 MiB; the limits are 8 MiB and 1 TiB.
     ///
     /// A process needs more than this: for its program, the documents of running calls, sorts and pipeline stages (up to

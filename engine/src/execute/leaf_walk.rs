@@ -309,7 +309,10 @@ impl LeafWalk {
         let edge = match (&stop, self.direction) {
             (Stop::Bound, _) => maker.bound.clone(),
             // So large that a leaf would save nothing.
-            _ if entries.len() < self.entries_min() => return None,
+            _ if entries.len() < self.entries_min() => {
+                self.snapshot.lose_leaf(place);
+                return None;
+            }
             (Stop::Entry, Direction::Ascending) => maker.scan.key().to_vec(),
             (Stop::Entry, Direction::Descending) => behind(maker.scan.key()),
             (Stop::Unknown, Direction::Ascending) => behind(entries.last()),
