@@ -365,14 +365,14 @@ impl Engine {
 
     /// Closes the store. Closing again does nothing.
     fn close(&self) -> Result<()> {
-        // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
-        let closed = self.store.close(|database| {
+        let ends = || {
             // Those that were running a statement before.
             self.transactions.close();
             // Streams that wait learn that the store is closed, and hold no snapshot.
             self.catalog.log.rounds.close();
-            self.catalog.save(&self.store, database)
-        });
+        };
+        // Saved while the store is open and its operations have ended: no later write makes the marks wrong.
+        let closed = self.store.close(ends, |database| self.catalog.save(&self.store, database));
         for state in self.catalog.collections() {
             // Readers that wait learn that the store is closed.
             if let Some(order) = state.order() {

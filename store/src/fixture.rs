@@ -76,7 +76,7 @@ impl Fixture {
     pub(crate) fn closed(self) -> TempDir {
         let Self { store, database, folder } = self;
         drop(database);
-        store.close(|_| Ok(())).expect("closed");
+        store.close(|| (), |_| Ok(())).expect("closed");
         folder
     }
 }

@@ -78,16 +78,17 @@ impl Store {
 
     /// Closes the store: waits for running operations, syncs, and releases the folder.
     ///
-    /// `before_release` runs when no operation can run any more and the database is still open.
-    pub fn close(&self, before_release: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
+    /// `ends` runs when no operation can run any more and the database is still open, and after it `last`, unless the store rejects writes.
+    pub fn close(&self, ends: impl FnOnce(), last: impl FnOnce(&Database) -> Result<()>) -> Result<()> {
         fork::refuse_child()?;
         self.commits.is_closing.store(true, Ordering::Relaxed);
         // Operations end before the background thread does: until then it syncs what they write and runs their errands.
         let taken = self.gate.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(self.background.lock().take());
         let Some(database) = taken else { return Ok(()) };
+        ends();
         // The database is released even if its end could not be written; the error is returned after that.
-        let finished = self.finish(&database, before_release);
+        let finished = self.finish(&database, last);
         // The remaining owners of the database are open cursors: operations have ended, and the thread has too.
         let cursors = Arc::strong_count(&database) - 1;
         let released = self.release(database);
@@ -320,7 +321,7 @@ mod tests {
         let store = Store::open(&options).expect("made");
         std::thread::scope(|scope| {
             let used = store.enter().expect("open");
-            let closing = scope.spawn(|| store.close(|_| Ok(())));
+            let closing = scope.spawn(|| store.close(|| (), |_| Ok(())));
             while store.refuse_closing().is_ok() {
                 std::thread::yield_now();
             }

@@ -283,7 +283,7 @@ mod tests {
         let path = folder.path().join("db");
         let mut options = fixture::options(&path, OpenMode::CreateIfMissing);
         options.durability = durability;
-        Store::open(&options).expect("made").close(|_| Ok(())).expect("closed");
+        Store::open(&options).expect("made").close(|| (), |_| Ok(())).expect("closed");
         let options = written_options(&path);
         for option in [
             "wal_bytes_per_sync=0",

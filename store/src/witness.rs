@@ -330,7 +330,7 @@ mod tests {
             assert!(left.other_is_damaged);
             assert_eq!(WitnessSlot { turn: 0, ..left.slot }, WitnessSlot { turn: 0, ..found.slot });
         }
-        open(&path).expect("opened").close(|_| Ok(())).expect("closed");
+        open(&path).expect("opened").close(|| (), |_| Ok(())).expect("closed");
         assert!(!read(&path).expect("a witness").other_is_damaged);
     }
 }

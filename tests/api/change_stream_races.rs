@@ -223,6 +223,12 @@ fn the_log_keeps_to_its_bytes_under_load_and_a_reader_that_stopped_is_lost() {
         }
     });
     wait_until(|| client.metrics().expect("open").change_log.bytes <= BYTES);
+    // The bytes are counted down before the events are gone.
+    let token = stopped.resume_token().expect("a token");
+    wait_until(|| {
+        let again = orders.watch().resume_after(token.clone()).run().map(drop);
+        again.is_err_and(|error| error.code() == Some(286))
+    });
     let lost = stopped.find_map(Result::err).expect("it is lost");
     assert_eq!(lost.code(), Some(286), "{lost}");
     assert!(stopped.next().is_none() && client.verify().expect("verified").is_clean());

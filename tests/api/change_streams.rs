@@ -534,12 +534,7 @@ fn a_stream_waits_and_can_be_woken() {
     assert_eq!(first.full_document, Some(doc! { "_id": 1 }));
     waker.stop();
     assert!(reader.join().expect("no panic"));
-    // Closing ends a stream, whether it waits already or not.
-    let mut stream = watch(&orders);
-    let reader = thread::spawn(move || stream.next());
-    fixture.client.clone().close().expect("closed");
-    let ended = reader.join().expect("no panic").expect("an error").expect_err("closed");
-    assert!(matches!(ended.kind(), cairndb::ErrorKind::Closed), "{ended}");
+    crate::change_stream_ends::is_ended_by_closing(&fixture.client, watch(&orders));
 }
 
 #[test]
@@ -549,24 +544,6 @@ fn a_store_in_memory_has_streams() {
     let mut stream = watch(&orders);
     orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
     assert_eq!(next(&mut stream).full_document, Some(doc! { "_id": 1 }));
-}
-
-#[test]
-fn a_store_that_is_read_only_has_the_events_that_are_there() {
-    let fixture = Fixture::new();
-    let orders = orders(&fixture.client);
-    let token = watch(&orders).resume_token().expect("a token");
-    orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
-    let Fixture { client, things, scratch } = fixture;
-    drop((things, orders));
-    client.close().expect("closed");
-    let client = Client::builder().read_only(true).open(scratch.path()).expect("opened");
-    let mut stream = self::orders(&client).watch().resume_after(token).run().expect("opened");
-    assert_eq!(next(&mut stream).full_document, Some(doc! { "_id": 1 }));
-    let others = client.database("shop").collection::<Document>("others");
-    let refused = others.watch().run().map(drop).expect_err("it cannot be switched on");
-    assert!(matches!(refused.kind(), cairndb::ErrorKind::ReadOnly), "{refused}");
-    crate::verify_clean(&client);
 }
 
 #[test]

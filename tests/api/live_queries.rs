@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cairndb::bson::{Document, RawDocumentBuf, doc, rawdoc};
+use cairndb::bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use cairndb::{
     Client, Collation, CollationStrength, Collection, CursorType, ErrorKind, Hint, IndexModel, LiveChange,
     LiveQuery,
@@ -286,6 +286,50 @@ fn it_holds_no_snapshot_between_two_batches() {
     drop((things, fixtures));
     client.close().expect("closed");
     drop(all);
+}
+
+#[test]
+fn a_collection_that_gets_the_name_comes_with_its_documents() {
+    let fixture = Fixture::new();
+    let database = fixture.client.database("shop");
+    let things = orders(&fixture.client);
+    let mut all = things.find(doc! {}).live().expect("opened");
+    assert_eq!(next(&mut all), []);
+    let made = database.collection::<Document>("made");
+    made.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    made.rename("orders").run().expect("renamed");
+    assert_eq!(next(&mut all), [LiveChange::Entered(doc! { "_id": 1 })]);
+    things.insert_one(doc! { "_id": 2 }).run().expect("stored");
+    assert_eq!(next(&mut all), [LiveChange::Entered(doc! { "_id": 2 })]);
+    things.drop().run().expect("dropped");
+    assert_eq!(next(&mut all), [LiveChange::Invalidated]);
+}
+
+/// Equal numbers are one `_id`, and a document that was stored after another with an equal one has its own.
+#[test]
+fn a_document_that_left_has_the_id_that_was_shown_last() {
+    let fixture = Fixture::new();
+    let things = orders(&fixture.client);
+    for projection in [doc! {}, doc! { "_id": 0 }] {
+        things.insert_one(doc! { "_id": 1_i32 }).run().expect("stored");
+        let mut all = things.find(doc! {}).projection(projection.clone()).live().expect("opened");
+        assert_eq!(next(&mut all).len(), 1);
+        // At once, so that the query sees only the second one.
+        let mut session = fixture.client.start_session().run().expect("started");
+        session.start_transaction().run().expect("started");
+        things.delete_one(doc! { "_id": 1 }).session(&mut session).run().expect("deleted");
+        things.insert_one(doc! { "_id": 1_i64 }).session(&mut session).run().expect("stored");
+        session.commit_transaction().run().expect("stored");
+        if projection.is_empty() {
+            assert_eq!(next(&mut all), [LiveChange::Changed(doc! { "_id": 1_i64 })]);
+        } else {
+            // The rest of it is the same.
+            fixture.client.durability_ticket().expect("open").wait().expect("synced");
+            assert_eq!(all.next_if_any().expect("looked at"), None);
+        }
+        things.delete_one(doc! { "_id": 1 }).run().expect("deleted");
+        assert_eq!(next(&mut all), [LiveChange::Left(Bson::Int64(1))]);
+    }
 }
 
 /// The key of a long `_id` is shortened, but not the `_id`.

@@ -10,6 +10,7 @@ mod bulk_write_command;
 mod bystanders;
 mod cancellation;
 mod capped;
+mod change_stream_ends;
 mod change_stream_races;
 mod change_streams;
 mod clock;

@@ -73,11 +73,13 @@ impl Kept {
         }
     }
 
-    /// Removes the segments that are too old at a position, or too much. Returns the last position of them.
-    pub(super) fn take_old(&mut self, now: u64, limits: LogLimits) -> Option<u64> {
+    /// Removes the segments that are too old at a position, or too much, as far as no writer is still at work on one: up to `watermark`. Returns the
+    /// last position of them.
+    pub(super) fn take_old(&mut self, now: u64, watermark: u64, limits: LogLimits) -> Option<u64> {
         let oldest = now.saturating_sub(limits.age.as_secs().min(u64::from(u32::MAX)) << 32);
         let mut through = None;
         while let Some(segment) = self.segments.front()
+            && segment.last <= watermark
             && (segment.last < oldest || self.bytes > limits.bytes)
         {
             self.bytes = self.bytes.saturating_sub(segment.bytes);
@@ -101,12 +103,14 @@ mod tests {
         for second in 0..100_u64 {
             kept.add(second << 32, 50, LIMITS);
         }
-        assert_eq!((kept.bytes, kept.take_old(100 << 32, LIMITS)), (5000, Some(35 << 32)));
+        // Not what a writer may still be below.
+        assert_eq!((kept.bytes, kept.take_old(100 << 32, 0, LIMITS)), (5000, None));
+        assert_eq!((kept.bytes, kept.take_old(100 << 32, u64::MAX, LIMITS)), (5000, Some(35 << 32)));
         assert!(kept.bytes <= LIMITS.bytes);
-        assert_eq!(kept.take_old(100 << 32, LIMITS), None);
+        assert_eq!(kept.take_old(100 << 32, u64::MAX, LIMITS), None);
         // Those of the first fifty seconds are too old then.
-        assert_eq!(kept.take_old(370 << 32, LIMITS), Some(49 << 32));
-        assert_eq!(kept.take_old(1000 << 32, LIMITS), Some(99 << 32));
+        assert_eq!(kept.take_old(370 << 32, u64::MAX, LIMITS), Some(49 << 32));
+        assert_eq!(kept.take_old(1000 << 32, u64::MAX, LIMITS), Some(99 << 32));
         assert_eq!((kept.bytes, kept.segments.len()), (0, 0));
     }
 }

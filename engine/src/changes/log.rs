@@ -46,6 +46,8 @@ pub(crate) struct ChangeLog {
     pub(super) opened_at: u64,
     /// When a stream was last seen open, as a position.
     used_at: AtomicU64,
+    /// The latest time that was given.
+    reported: AtomicU64,
     /// The position and ordinal of the last event that was forgotten.
     low: RwLock<(u64, u32)>,
     /// Which log it is. `None` until something is logged.
@@ -97,6 +99,7 @@ impl ChangeLog {
             counting: Mutex::default(),
             opened_at: mark,
             used_at: AtomicU64::new(now()),
+            reported: AtomicU64::new(0),
             low: RwLock::new(low),
             id: RwLock::new(id),
             scopes: RwLock::new(scopes),
@@ -220,11 +223,14 @@ impl ChangeLog {
     /// The time of this moment: what is logged later, or is being written, is after it. While nothing is logged it is later than every time
     /// before.
     pub(crate) fn time(&self) -> Timestamp {
-        if self.is_used() {
-            return self.operation_time();
-        }
         // Counters begin at 1, as in MongoDB.
-        timestamp(self.rounds.positions.take(now() | 1))
+        let position = if self.is_used() { self.watermark() } else { self.rounds.positions.take(now() | 1) };
+        // While the log is switched on nothing can be read up to a time that was given before.
+        let reported = self.reported.load(Ordering::Relaxed);
+        if reported < position {
+            self.reported.fetch_max(position, Ordering::Relaxed);
+        }
+        timestamp(position.max(reported))
     }
 
     /// Notes that a stream is opened.

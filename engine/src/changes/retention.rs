@@ -5,6 +5,7 @@
 
 use base::error::Result;
 use base::metrics::report::ChangeLogMetrics;
+use index::key::Direction;
 use query::operation::OperationContext;
 use store::Family;
 use store::handles::Storage;
@@ -52,32 +53,43 @@ impl ChangeLog {
         self.forget_through(storage, self.rounds.watermark())
     }
 
-    fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
+    pub(super) fn forget_at(&self, storage: Storage<'_>, now: u64) -> Result<()> {
         let mut limits = self.limits;
         if storage.database.is_at_quota() {
             // Half of it makes room for documents again, before deletes are rejected too.
             limits.bytes /= 2;
         }
+        // Writers below may not have written yet, and would write what is forgotten.
+        let watermark = self.rounds.watermark();
         let through = if self.count_earlier(storage)? {
-            self.kept.lock().take_old(now, limits)
+            self.kept.lock().take_old(now, watermark, limits)
         } else {
             // The oldest ones go already, or many short lives of a store would never forget any.
             limits.bytes = limits.bytes.saturating_sub(self.kept.lock().bytes);
-            self.counting.lock().earlier.take_old(now, limits)
+            self.counting.lock().earlier.take_old(now, watermark, limits)
         };
-        let Some(through) = through else { return Ok(()) };
-        // Writers below may not have written yet, and would write what is forgotten.
-        self.forget_through(storage, through.min(self.rounds.watermark()))
+        through.map_or(Ok(()), |through| self.forget_through(storage, through))
     }
 
     fn forget_through(&self, storage: Storage<'_>, through: u64) -> Result<()> {
         if (through, u32::MAX) <= self.low() {
             return Ok(());
         }
-        self.set_low((through, u32::MAX));
+        let (start, end) = (event_key(0, 0), event_key(through.saturating_add(1), 0));
+        // A stream that has read the last one of them has lost none.
+        let (snapshot, operation) = (Snapshot::take(storage.database), OperationContext::unlimited());
+        let bounds = (start.to_vec(), Some(end.to_vec()));
+        let scan = Scan::open(&snapshot, Family::Changes, bounds, CacheUse::Bypass, &operation);
+        let mut scan = scan.towards(Direction::Descending);
+        if !scan.advance()? {
+            return Ok(());
+        }
+        let last = split_event_key(scan.key()).unwrap_or((through, u32::MAX));
+        drop(scan);
+        self.set_low(last);
         let mut batch = Batch::new(storage.database);
-        batch.put(Family::Meta, META_LOG_LOW, &event_key(through, u32::MAX));
-        batch.delete_range(Family::Changes, &event_key(0, 0), &event_key(through.saturating_add(1), 0));
+        batch.put(Family::Meta, META_LOG_LOW, &event_key(last.0, last.1));
+        batch.delete_range(Family::Changes, &start, &end);
         storage.store.commit(batch, CommitLevel::Delayed)
     }
 

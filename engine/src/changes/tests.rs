@@ -17,6 +17,36 @@ use crate::collection::Collection;
 use crate::options::{Durability, PlantedFault, WriteConcern};
 use crate::streams::FullDocumentType;
 
+/// Which events are old, not who has read them, decides what is forgotten.
+#[test]
+fn who_has_read_all_that_is_forgotten_goes_on() {
+    let client = in_memory(PlantedFault::None);
+    let things = logged(&client);
+    let mut stream = things.watch().run().expect("opened");
+    things.insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run().expect("stored");
+    let [first, second] = [(); 2].map(|()| stream.next().expect("it waits").expect("an event"));
+    let engine = client.shared().engine();
+    let database = engine.store.enter().expect("open");
+    let later = engine.catalog.log.last() + ((2 * 86_400) << 32);
+    engine.catalog.log.forget_at(engine.storage(&database), later).expect("forgotten");
+    let lost = things.watch().resume_after(first.id).run().and_then(|mut stream| stream.next_if_any());
+    assert_eq!(lost.expect_err("forgotten").code(), Some(286));
+    let mut stream = things.watch().resume_after(second.id).run().expect("opened");
+    things.insert_one(doc! { "_id": 3 }).run().expect("stored");
+    let event = stream.next().expect("it waits").expect("an event");
+    assert_eq!(event.full_document, Some(doc! { "_id": 3 }));
+}
+
+#[test]
+fn no_time_is_before_another_while_the_log_is_switched_on() {
+    let client = in_memory(PlantedFault::None);
+    let engine = client.shared().engine();
+    let log = &engine.catalog.log;
+    let before = log.time();
+    log.set_scope("things", 0);
+    assert!(before.time > 0 && log.time() >= before);
+}
+
 /// One that is watched again is logged from then on, and tokens of before are lost.
 #[test]
 fn what_is_not_watched_for_long_is_not_logged_any_more() {

@@ -166,7 +166,13 @@ impl RawLive {
         }
         match event.kind {
             EventKind::Drop | EventKind::Rename | EventKind::DropDatabase => {
-                return Ok(self.is_ended_by(&event));
+                let is_ended = self.is_ended_by(&event);
+                // It comes with the documents that it has.
+                if self.state.is_none() && self.gets_name(&event) {
+                    self.state = self.state_of(&event)?;
+                    told.is_changed |= self.state.is_some();
+                }
+                return Ok(is_ended);
             }
             EventKind::Create | EventKind::CreateIndexes | EventKind::DropIndexes | EventKind::Modify => {
                 return Ok(false);
@@ -202,11 +208,15 @@ impl RawLive {
     }
 
     /// Whether the drop or the rename ends the query: not one of an earlier collection with the name, nor the one by which this
-    /// collection has got it.
+    /// collection has got it, nor any while there is none.
     fn is_ended_by(&self, event: &Event<'_>) -> bool {
-        let name = &self.asked.namespace;
-        let gets_name = event.kind == EventKind::Rename && event.is_renamed_to(name);
-        self.state.as_ref().is_none_or(|state| (state.id == event.collection) != gets_name)
+        let gets_name = self.gets_name(event);
+        self.state.as_ref().is_some_and(|state| (state.id == event.collection) != gets_name)
+    }
+
+    /// Whether a collection gets the name of the query by an event.
+    fn gets_name(&self, event: &Event<'_>) -> bool {
+        event.kind == EventKind::Rename && event.is_renamed_to(&self.asked.namespace)
     }
 
     /// The collection of an event. `None` if it is gone: an event that is still to come says so.
@@ -236,12 +246,16 @@ impl RawLive {
     fn look_at(&mut self, id: RawBsonRef<'_>, snapshot: &Snapshot, told: &mut Told) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
         let key = record_key(state, id);
-        let row = match snapshot.get(Family::Records, &key)? {
-            Some(bytes) => self.asked.row_if_match(stored(&key, &bytes)?)?,
-            None => None,
+        let Some(bytes) = snapshot.get(Family::Records, &key)? else {
+            return self.leave(encoded_id(&key), told);
         };
-        match row {
-            Some(row) => self.show(&key, id, row, told),
+        let document = stored(&key, &bytes)?;
+        match self.asked.row_if_match(document)? {
+            // The document may have an equal `_id` of another type.
+            Some(row) => {
+                let id = index::element::field(document, ID_FIELD).unwrap_or(id);
+                self.show(&key, id, row, told)
+            }
             None => self.leave(encoded_id(&key), told),
         }
     }

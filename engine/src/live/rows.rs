@@ -61,22 +61,22 @@ impl ShownRows {
         row: RawDocumentBuf,
     ) -> Result<Option<LiveChange<RawDocumentBuf>>> {
         let digest = self.digest(&row);
-        let change = match self.rows.get_mut(encoded_id) {
-            Some(shown) if shown.digest == digest => return Ok(None),
-            Some(shown) => {
-                self.bytes -= shown.cost(encoded_id);
-                LiveChange::Changed(row)
-            }
-            None => LiveChange::Entered(row),
-        };
         let mut key = RawDocumentBuf::new();
         key.append(cstr!("_id"), id);
+        let change = match self.rows.get_mut(encoded_id) {
+            Some(shown) if shown.digest == digest && shown.id == key => return Ok(None),
+            Some(shown) => {
+                self.bytes -= shown.cost(encoded_id);
+                (shown.digest != digest).then_some(LiveChange::Changed(row))
+            }
+            None => Some(LiveChange::Entered(row)),
+        };
         // Also of one that was there: the `_id` of another document may be of another type.
         let shown = Shown { id: key, digest };
         self.bytes += shown.cost(encoded_id);
         self.memory.grow_by_steps(self.bytes)?;
         self.rows.insert(encoded_id.into(), shown);
-        Ok(Some(change))
+        Ok(change)
     }
 
     /// Removes the row of a document.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base::error::{Error, ErrorKind, Result};
 use base::lock_order::{self, Place};
 use base::once_error::ExactlyOnceError;
-use base::sync::{AtomicU64, RwLock};
+use base::sync::{AtomicU64, Mutex, RwLock};
 use query::operation::OperationContext;
 use std::sync::atomic::Ordering::Relaxed;
 use store::handles::Storage;
@@ -29,6 +29,8 @@ use crate::outcomes::token_row::{self, TokenRow};
 /// By how much the clock of who makes tokens may be ahead of the store's, at most. It is less where tokens are remembered shortly.
 const AHEAD: Duration = Duration::from_secs(300);
 const FIRST: u32 = 1;
+/// The number of rows of earlier lives that are counted at once.
+const COUNTED_AT_ONCE: u32 = if cfg!(test) { 3 } else { 10_000 };
 
 /// The time for which tokens are remembered, and the limit of their bytes.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,8 @@ impl Default for TokenLimits {
 pub(crate) struct Generations {
     limits: TokenLimits,
     known: RwLock<Known>,
+    /// The key from which on rows are not counted yet. Held while some are counted, and acquired before the others.
+    uncounted: Mutex<Vec<u8>>,
     /// The number of calls that were answered from rows.
     replays: AtomicU64,
 }
@@ -77,7 +81,7 @@ impl Generations {
         let mut last = || found.pop().map(|(number, began)| Generation::of(number, began));
         let (newest, before) = (last(), last());
         let known = RwLock::new(Known { newest, before, is_ready: false });
-        Ok(Self { limits, known, replays: AtomicU64::new(0) })
+        Ok(Self { limits, known, uncounted: Mutex::default(), replays: AtomicU64::new(0) })
     }
 
     /// Gets ready for a call with a token: there is a generation, it is not too old, and the bytes of the rows are known.
@@ -92,11 +96,12 @@ impl Generations {
                 return Ok(());
             }
         }
+        // In steps, so that who waits for them can give up, and no other call waits for all.
+        while !self.count_some(storage.database, operation)? {
+            operation.look()?;
+        }
         let _place = lock_order::take(Place::Tokens);
         let mut known = self.known.write();
-        if !known.is_ready {
-            known.count(storage.database, operation)?;
-        }
         if self.is_due(&known, now) {
             known.turn(storage, now)?;
         }
@@ -107,10 +112,25 @@ impl Generations {
     pub(crate) fn turn_if_due(&self, storage: Storage<'_>) -> Result<()> {
         let now = now_millis();
         let has_any = self.known.read().newest.is_some();
-        if has_any && self.is_due(&self.known.read(), now) {
-            self.prepare(storage, &OperationContext::unlimited())?;
+        let operation = OperationContext::unlimited();
+        // Some rows at a time: transactions wait for this thread to end them.
+        if has_any && self.is_due(&self.known.read(), now) && self.count_some(storage.database, &operation)? {
+            self.prepare(storage, &operation)?;
         }
         Ok(())
+    }
+
+    /// Counts some of the rows that earlier lives of the store have left. Returns whether all are counted.
+    fn count_some(&self, database: &Arc<Database>, operation: &OperationContext) -> Result<bool> {
+        let mut from = self.uncounted.lock();
+        let is_ready = {
+            let _place = lock_order::take(Place::Tokens);
+            let known = self.known.read();
+            known.is_ready || known.count_from(database, &mut from, operation)?
+        };
+        let _place = lock_order::take(Place::Tokens);
+        self.known.write().is_ready |= is_ready;
+        Ok(is_ready)
     }
 
     /// The row of a token, and which generation was the newest then. Fails if the token is older than those that are remembered.
@@ -275,24 +295,43 @@ impl Known {
         }
     }
 
-    /// Counts the bytes of all rows, and learns of the highest tokens.
-    fn count(&mut self, database: &Arc<Database>, operation: &OperationContext) -> Result<()> {
-        let snapshot = Snapshot::take(database);
-        for generation in self.kept() {
+    /// Counts the bytes of rows from a key on, which goes on, and learns of the highest tokens. Returns whether no more are left. No row
+    /// comes until then.
+    fn count_from(
+        &self,
+        database: &Arc<Database>,
+        from: &mut Vec<u8>,
+        operation: &OperationContext,
+    ) -> Result<bool> {
+        let (snapshot, mut left) = (Snapshot::take(database), COUNTED_AT_ONCE);
+        for generation in self.before.iter().chain(&self.newest) {
             let (first, end) = token_row::keys_of(Some(generation.number));
-            let mut scan =
-                Scan::open(&snapshot, Family::Outcomes, (first, Some(end)), CacheUse::Bypass, operation);
-            let mut bytes = 0;
+            if *from >= end {
+                continue;
+            }
+            let bounds = (first.max(from.clone()), Some(end.clone()));
+            let mut scan = Scan::open(&snapshot, Family::Outcomes, bounds, CacheUse::Bypass, operation);
+            let (mut bytes, mut next) = (0, end);
             while scan.advance()? {
+                operation.step()?;
                 bytes += (scan.key().len() + scan.value().len()) as u64;
                 if let Some((_, kind, token)) = token_row::split_key(scan.key()) {
                     generation.highest.enter(kind, token);
                 }
+                left -= 1;
+                if left == 0 {
+                    next = [scan.key(), &[0]].concat();
+                    break;
+                }
             }
-            generation.bytes.store(bytes, Relaxed);
+            // Together: what an error ends is counted again.
+            *from = next;
+            generation.bytes.fetch_add(bytes, Relaxed);
+            if left == 0 {
+                return Ok(false);
+            }
         }
-        self.is_ready = true;
-        Ok(())
+        Ok(true)
     }
 
     /// Begins a new generation, and forgets the one before the last.
@@ -356,6 +395,7 @@ fn read(database: &Database, token: &Token, generation: u32) -> Result<Option<To
 mod tests {
     use bson::Uuid;
     use bson::oid::ObjectId;
+    use query::operation::{Allowance, CancellationToken};
 
     use super::*;
     use crate::client::Client;
@@ -562,9 +602,16 @@ mod tests {
         let (_, bytes) = fixture.generations.measured();
         // They are counted again by the next opening.
         let again = Fixture::load(&fixture.client);
-        fixture
-            .with(|storage| again.prepare_at(storage, &OperationContext::unlimited(), start))
-            .expect("counted");
+        let token = CancellationToken::new();
+        token.cancel();
+        let ended = OperationContext::new(Allowance { tokens: vec![token], ..Allowance::default() });
+        // Some at a time, and one that gives up leaves the rest to the next.
+        let unlimited = OperationContext::unlimited();
+        assert!(!fixture.with(|storage| again.count_some(storage.database, &unlimited)).expect("counted"));
+        fixture.with(|storage| again.prepare_at(storage, &ended, start)).expect_err("cancelled");
+        let counted = again.measured().1;
+        assert!(0 < counted && counted < bytes);
+        fixture.with(|storage| again.prepare_at(storage, &unlimited, start)).expect("counted");
         assert_eq!(again.measured(), (0, bytes));
         for later in [HOUR, 2 * HOUR] {
             fixture

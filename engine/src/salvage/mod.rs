@@ -217,7 +217,7 @@ impl<'a> Salvage<'a> {
             copier.keep_generations(&catalog.generations);
             copier.finish(|batch| catalog.stage(batch))?
         };
-        store.close(|_| Ok(()))?;
+        store.close(|| (), |_| Ok(()))?;
         Ok(sequences)
     }
 }

@@ -32,7 +32,7 @@ fn salvage_changed(
     let Fixture { shared, database, .. } = fixture;
     drop(database);
     // The store alone: the catalog would write the marks of its sequences again.
-    shared.store.close(|_| Ok(())).expect("closed");
+    shared.store.close(|| (), |_| Ok(())).expect("closed");
     let new = tempfile::tempdir().expect("a folder");
     let report = salvage(path, new.path().join("db")).run().expect("salvaged");
     assert!(report.verified.is_clean(), "{report:?}");

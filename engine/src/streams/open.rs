@@ -348,18 +348,22 @@ impl Watch<'_> {
         let Self { shared, caller, watched, options, row: _ } = self;
         refuse_several_places(&options)?;
         let scope = scope_of(watched)?;
-        let operation = shared.operation(&caller, None);
+        let opening = shared.operation(&caller, None);
+        // The limit of time of a command holds for the opening: a stream has no end, and each wait has a limit of its own.
+        let operation = shared.operation(&Caller { operation: None, ..caller.clone() }, None);
         let collation = Collation::rules(options.collation.as_ref())?;
         let variables = Variables::new(DateTime::now()).within(operation.clone()).with_collation(collation);
         let stages = options.pipeline.iter().map(RawDocumentBuf::try_from);
-        let stages = Stages::parse(&stages.collect::<std::result::Result<Vec<_>, _>>()?, &variables)?;
+        let stages = stages.collect::<std::result::Result<Vec<_>, _>>()?;
+        operation.keep(operation.reserve(stages.iter().map(|stage| stage.as_bytes().len()).sum())?);
+        let stages = Stages::parse(&stages, &variables)?;
         let database = shared.store.enter()?;
         if let Scope::Collection(namespace) = &scope
             && shared.catalog.find_view(namespace).is_some()
         {
             return Err(is_a_view(namespace));
         }
-        let logged = Logged::begin(shared, &database, scope, &operation)?;
+        let logged = Logged::begin(shared, &database, scope, &opening)?;
         let (log, began) = (&shared.catalog.log, logged.began);
         let place = first_place(&options, log, logged.id, began)?;
         // A stream at a time shows what is at that time too.

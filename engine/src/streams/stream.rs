@@ -91,7 +91,11 @@ impl RawStream {
         self.is_behind = false;
         let read = self.read();
         match read {
-            Ok(Some(_)) => self.before = before,
+            Ok(Some(_)) => {
+                self.before = before;
+                // The reader may ask for the next one much later, or never.
+                self.walk.look_ahead();
+            }
             Ok(None) => {}
             Err(_) => {
                 self.is_ended = true;
@@ -104,6 +108,14 @@ impl RawStream {
     /// Whether the last look for an event has ended before all were looked at.
     pub(crate) fn is_behind(&self) -> bool {
         self.is_behind
+    }
+
+    /// Ends the stream before the event that it returned last, which its reader has not got.
+    pub(super) fn end_before(&mut self) {
+        self.walk.rest();
+        self.walk.place = self.before;
+        self.last = None;
+        self.is_ended = true;
     }
 
     /// Gives back the snapshot of its round, and if the current event is to be repeated goes back before that.
@@ -244,7 +256,8 @@ impl Followed for RawStream {
     }
 
     fn is_over(&self) -> bool {
-        !self.is_alive() || self.is_stopped.load(Ordering::Acquire)
+        // One that is stopped shows what is there.
+        !self.is_alive() || self.is_stopped.load(Ordering::Acquire) && !self.is_behind
     }
 
     fn wait(&self, waker: &Waker) -> Waiting {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::error::Result;
 use base::sync::AtomicBool;
+use bson::RawDocumentBuf;
 use serde::de::DeserializeOwned;
 use store::fork::is_child;
 
@@ -149,7 +150,19 @@ impl<T: DeserializeOwned + 'static> ChangeStream<T> {
     pub fn next_if_any(&mut self) -> Result<Option<T>> {
         // A time that no clock can show is one without end.
         let moment = Instant::now().checked_add(self.await_time);
-        self.raw.advance_until(moment)?.map(decode_owned).transpose()
+        loop {
+            match self.raw.advance_until(moment)? {
+                Some(event) => return self.decode(event).map(Some),
+                // Events of others are passed without waiting, however many there are.
+                None if self.raw.is_behind() => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// An event as the type of the stream, which ends before one that is no such value.
+    fn decode(&mut self, event: RawDocumentBuf) -> Result<T> {
+        decode_owned(event).inspect_err(|_| self.raw.end_before())
     }
 }
 
@@ -157,7 +170,10 @@ impl<T: DeserializeOwned + 'static> Iterator for ChangeStream<T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Result<T>> {
-        self.raw.advance_until(None).transpose().map(|event| decode_owned(event?))
+        match self.raw.advance_until(None) {
+            Ok(event) => event.map(|event| self.decode(event)),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct LogWalk {
     /// That of the last event that was read.
     pub(super) place: Place,
     reading: Option<Reading>,
+    /// The watermark of a round whose last event was reached, and which is not read any more.
+    ended: Option<u64>,
     /// Rounds of older states are passed over: a later state was read already, by its sequence number.
     floor: u64,
     /// Whether all events of a round's snapshot are read, and not only those up to its watermark. The others come again with the next
@@ -52,6 +54,8 @@ pub(crate) struct LogWalk {
 struct Reading {
     round: Arc<Round>,
     scan: Scan,
+    /// Whether the scan is at the event after the one that was reached.
+    is_ahead: bool,
 }
 
 /// The place that a step of a walk came to.
@@ -98,7 +102,7 @@ impl LogWalk {
         logged: Logged,
         operation: OperationContext,
     ) -> Self {
-        Self { engine, logged, operation, place, reading: None, floor: 0, is_whole: false }
+        Self { engine, logged, operation, place, reading: None, ended: None, floor: 0, is_whole: false }
     }
 
     /// A walk that reaches everything that differs between the snapshots of two rounds: a snapshot is taken after its watermark, and has
@@ -118,11 +122,15 @@ impl LogWalk {
         {
             self.reading = None;
         }
+        if let Some(watermark) = self.ended.take() {
+            self.place = Place::watermark(watermark);
+            return Ok(WalkStep::RoundEnd);
+        }
         if self.reading.is_none() && !self.begin_round()? {
             return Ok(WalkStep::Nothing);
         }
         let Some(reading) = &mut self.reading else { return Ok(WalkStep::Nothing) };
-        if !reading.scan.advance()? {
+        if !std::mem::take(&mut reading.is_ahead) && !reading.scan.advance()? {
             self.place = Place::watermark(reading.round.watermark);
             return Ok(WalkStep::RoundEnd);
         }
@@ -134,10 +142,24 @@ impl LogWalk {
         Ok(WalkStep::Event)
     }
 
+    /// Gives the snapshot of the round back if the event that was reached is its last one. That event cannot be asked for any more.
+    pub(super) fn look_ahead(&mut self) {
+        let Some(reading) = self.reading.as_mut().filter(|reading| !reading.is_ahead) else { return };
+        match reading.scan.advance() {
+            Ok(true) => reading.is_ahead = true,
+            Ok(false) => {
+                self.ended = Some(reading.round.watermark);
+                self.reading = None;
+            }
+            // The next step begins again behind the event, and meets it there.
+            Err(_) => self.reading = None,
+        }
+    }
+
     /// The event that was reached, with its stored form and the snapshot of its round. `None` at another place, and at a document of a
     /// collection that is not in the scope, which is not read.
     pub(crate) fn current(&self) -> Result<Option<Reached<'_>>> {
-        let Some(Reading { round, scan }) = &self.reading else { return Ok(None) };
+        let Some(Reading { round, scan, .. }) = &self.reading else { return Ok(None) };
         if self.place.kind != TokenKind::Event {
             return Ok(None);
         }
@@ -192,7 +214,7 @@ impl LogWalk {
         } else {
             round
         };
-        self.reading = Some(Reading { round, scan });
+        self.reading = Some(Reading { round, scan, is_ahead: false });
         Ok(true)
     }
 
@@ -205,7 +227,7 @@ impl LogWalk {
 
     /// Gives the snapshot of its round back.
     pub(crate) fn rest(&mut self) {
-        self.reading = None;
+        (self.reading, self.ended) = (None, None);
     }
 
     /// Wakes by `waker` after the next round, when the store is closed, and when the operation is cancelled.

@@ -1,0 +1,117 @@
+//! Change streams that are idle, that end, and that meet what is not theirs.
+
+use std::thread;
+use std::time::Duration;
+
+use cairndb::Client;
+use cairndb::bson::{Bson, Document, doc};
+
+use cairndb_tests::race::wait_until;
+
+use crate::Fixture;
+use crate::change_streams::{Stream, next, orders, watch};
+
+/// Closing ends a stream, whether it waits already or not.
+#[track_caller]
+pub(crate) fn is_ended_by_closing(client: &Client, mut stream: Stream) {
+    let (end, ended) = std::sync::mpsc::channel();
+    thread::spawn(move || end.send(stream.next()).is_ok());
+    client.clone().close().expect("closed");
+    let ended = ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
+    let ended = ended.expect("an error").expect_err("closed");
+    assert!(matches!(ended.kind(), cairndb::ErrorKind::Closed), "{ended}");
+}
+
+#[test]
+fn a_stream_that_has_shown_all_keeps_nothing_open() {
+    let Fixture { client, things, scratch: _scratch } = Fixture::new();
+    let orders = orders(&client);
+    let mut stream = watch(&orders);
+    orders.insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run().expect("stored");
+    assert_eq!([1, 2].map(|_| next(&mut stream).full_document), [1, 2].map(|id| Some(doc! { "_id": id })));
+    drop((things, orders));
+    // Else it fails with the number of open cursors.
+    client.close().expect("closed");
+}
+
+#[test]
+fn events_of_others_are_passed_however_many_there_are() {
+    let fixture = Fixture::new();
+    let client = &fixture.client;
+    let (orders, others) = (orders(client), client.database("shop").collection::<Document>("others"));
+    let everything: Stream = client.watch().run().expect("opened");
+    let token = watch(&orders).resume_token().expect("a token");
+    others.insert_many((0..10_001).map(|id| doc! { "_id": id })).run().expect("stored");
+    orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    drop(everything);
+    let after = || orders.watch().resume_after(token.clone()).max_await_time(Duration::ZERO);
+    wait_until(|| {
+        let mut stream = after().run().expect("opened");
+        // Not one that was passed.
+        stream
+            .next_if_any()
+            .expect("looked at")
+            .is_some_and(|event| event.document_key == Some(doc! { "_id": 1 }))
+    });
+    let mut stopped = after().run().expect("opened");
+    stopped.wake_handle().stop();
+    assert!(stopped.next().is_some_and(|event| event.is_ok()) && stopped.next().is_none());
+}
+
+/// The stream lasts longer than the command that opens it, as in MongoDB.
+#[test]
+fn the_limit_of_time_of_a_command_is_none_of_its_stream() {
+    let fixture = Fixture::new();
+    let shop = fixture.client.database("shop");
+    let orders = orders(&fixture.client);
+    let _logged = watch(&orders);
+    let command = doc! {
+        "aggregate": "orders", "pipeline": [{ "$changeStream": {} }], "cursor": {}, "maxTimeMS": 20,
+    };
+    // A busy machine may need longer for the opening itself.
+    let mut opened = std::iter::repeat_with(|| shop.run_cursor_command(command.clone()).run());
+    let stream = opened.find_map(Result::ok).expect("there is no end");
+    orders.insert_many((0..50_000).map(|id| doc! { "_id": id })).run().expect("stored");
+    assert!(stream.take(50_000).all(|event| event.is_ok()));
+}
+
+#[test]
+fn an_event_of_another_type_ends_the_stream_before_it() {
+    #[derive(Debug, serde::Deserialize)]
+    struct Order {
+        item: String,
+    }
+
+    let fixture = Fixture::new();
+    let orders = orders(&fixture.client);
+    let mut typed = orders.clone_with_type::<Order>().watch().run().expect("opened");
+    for item in [Bson::from("lamp"), Bson::from(7), Bson::from("pen")] {
+        orders.insert_one(doc! { "item": item }).run().expect("stored");
+    }
+    let first = typed.next().expect("it waits").expect("an order");
+    assert_eq!(first.full_document.map(|order| order.item).as_deref(), Some("lamp"));
+    assert!(typed.next().is_some_and(|event| event.is_err()));
+    assert!(!typed.is_alive() && typed.next().is_none());
+    let token = typed.resume_token().expect("a token");
+    let mut after = orders.watch().resume_after(token).run().expect("opened");
+    assert_eq!(next(&mut after).full_document.expect("stored").get("item"), Some(&Bson::from(7)));
+}
+
+#[test]
+fn a_store_that_is_read_only_has_the_events_that_are_there() {
+    let fixture = Fixture::new();
+    let orders = orders(&fixture.client);
+    let token = watch(&orders).resume_token().expect("a token");
+    orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let Fixture { client, things, scratch } = fixture;
+    drop((things, orders));
+    client.close().expect("closed");
+    let client = Client::builder().read_only(true).open(scratch.path()).expect("opened");
+    let mut stream = self::orders(&client).watch().resume_after(token).run().expect("opened");
+    assert_eq!(next(&mut stream).full_document, Some(doc! { "_id": 1 }));
+    let others = client.database("shop").collection::<Document>("others");
+    let refused = others.watch().run().map(drop).expect_err("it cannot be switched on");
+    assert!(matches!(refused.kind(), cairndb::ErrorKind::ReadOnly), "{refused}");
+    crate::verify_clean(&client);
+    is_ended_by_closing(&client, stream);
+}
