@@ -163,6 +163,20 @@ pub(super) fn mark_copy(path: &Path) -> Result<()> {
     sync_parent(path)
 }
 
+/// Whether only the beginning of the marker was written. No database was ever opened with such a one.
+pub(super) fn is_marker_cut(path: &Path) -> Result<bool> {
+    let marker = path.join(MARKER_FILE);
+    let file = match File::open(&marker) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed("open the file", &marker)(error)),
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(MARKER_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(failed("read the file", &marker))?;
+    Ok(marker_text().as_bytes().strip_prefix(&*bytes).is_some_and(|rest| !rest.is_empty()))
+}
+
 /// Locks the marker file. Returns `None` if the folder has none.
 pub(super) fn lock_marker(path: &Path) -> Result<Option<FolderLock>> {
     let marker = path.join(MARKER_FILE);

@@ -74,8 +74,9 @@ impl Removable {
         if !is_locked(&copying, &mark)? {
             return Ok(Found::Kept("is being made by another backup".to_owned()));
         }
-        // A kill before it got its name has left a database that can be opened.
-        let database = match unwritten(path, None) {
+        // A kill before it got its name has left a database that can be opened, but for one while its marker was written.
+        let opened = if folder::is_marker_cut(path)? { Ok(None) } else { unwritten(path, None) };
+        let database = match opened {
             Ok(database) => database,
             Err(reason) => return Ok(Found::Kept(reason)),
         };

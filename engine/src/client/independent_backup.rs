@@ -549,11 +549,22 @@ mod tests {
         fs::create_dir(&removed).expect("done");
         fs::write(removed.join("CAIRNDB.copying"), b"").expect("done");
         fs::write(removed.join("000007.sst"), b"half").expect("done");
+        // What a kill has left while the marker was written: a killed backup in some hundred.
+        let cut = [("52", ""), ("53", "CairnDB form")];
+        let cut =
+            cut.map(|(second, text)| (backups.join(format!("2025-11-25T13-22-{second}Z.partial")), text));
+        for (path, text) in &cut {
+            fs::create_dir(path).expect("done");
+            fs::write(path.join("CAIRNDB.copying"), b"").expect("done");
+            fs::write(path.join("CURRENT"), b"MANIFEST-000001").expect("done");
+            fs::write(path.join("CAIRNDB"), text).expect("done");
+        }
         back_up(&fixture, 2).expect("done");
         for name in mine {
             assert_eq!(names(&backups.join(name)), ["notes.txt"]);
         }
         assert!(store.exists() && !removed.exists());
+        assert!(cut.iter().all(|(path, _)| !path.exists()));
     }
 
     /// The store itself went, with its name of a generation, when its folder was the folder of its backups.
