@@ -146,9 +146,8 @@ pub(super) fn inspect(path: &Path) -> Result<()> {
 /// The version of the format of a complete database.
 pub(super) fn format_version(path: &Path) -> Result<u32> {
     let marker = path.join(MARKER_FILE);
-    let mut bytes = Vec::new();
-    let read = File::open(&marker).and_then(|file| file.take(MARKER_BYTES_MAX).read_to_end(&mut bytes));
-    read.map_err(failed("read the file", &marker))?;
+    let file = File::open(&marker).map_err(failed("read the file", &marker))?;
+    let bytes = marker_bytes(path, file)?;
     // It was a version that this library reads when the folder was opened.
     parse_marker(&bytes).ok_or_else(|| malformed_marker(path, &bytes))
 }
@@ -171,9 +170,7 @@ pub(super) fn is_marker_cut(path: &Path) -> Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(failed("open the file", &marker)(error)),
     };
-    let mut bytes = Vec::new();
-    let read = file.take(MARKER_BYTES_MAX).read_to_end(&mut bytes);
-    read.map_err(failed("read the file", &marker))?;
+    let bytes = marker_bytes(path, file)?;
     Ok(marker_text().as_bytes().strip_prefix(&*bytes).is_some_and(|rest| !rest.is_empty()))
 }
 
@@ -210,12 +207,17 @@ fn lock_exclusively(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-fn check_marker(path: &Path, file: impl Read) -> Result<()> {
+/// The content of the marker of a folder, as far as it can be one.
+fn marker_bytes(path: &Path, file: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    let read = file.take(MARKER_BYTES_MAX).read_to_end(&mut bytes);
     // That the disk could not read it says nothing about what the folder is.
-    file.take(MARKER_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .map_err(failed("read the file", &path.join(MARKER_FILE)))?;
+    read.map_err(failed("read the file", &path.join(MARKER_FILE)))?;
+    Ok(bytes)
+}
+
+fn check_marker(path: &Path, file: impl Read) -> Result<()> {
+    let bytes = marker_bytes(path, file)?;
     let Some(version) = parse_marker(&bytes) else { return Err(malformed_marker(path, &bytes)) };
     if !is_readable(version) {
         return Err(Error::new(ErrorKind::UnsupportedFormat {

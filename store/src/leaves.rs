@@ -255,13 +255,13 @@ impl Leaves {
             let Some(shard) = self.shard(number) else { continue };
             let mut tree = shard.tree.write();
             changing.enter(&mut tree, number);
-            let lost = removed.len();
+            let before = removed.len();
             removed.extend(tree.remove_at(key));
             // Locked once for all entries of one index that follow each other.
             while let Some(key) = keys.next_if(|key| number_of(key) == number) {
                 removed.extend(tree.remove_at(key));
             }
-            for _ in lost..removed.len() {
+            for _ in before..removed.len() {
                 shard.lately.note(&shard.lately.lost);
             }
         }
