@@ -7,6 +7,7 @@
 //! No other file of this crate, the store and the engine names `parking_lot` or the locks of `crossbeam`: a thread of the checker that slept at a
 //! real lock would stop all of them. Counters that decide nothing (of metrics, for example) are plain atomics.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use query::operation::{Interruption, OperationContext};
@@ -26,6 +27,26 @@ pub use shuttle::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, Atom
 pub use shuttle::sync::{
     RwLock as ShardedLock, RwLockReadGuard as ShardedLockReadGuard, RwLockWriteGuard as ShardedLockWriteGuard,
 };
+
+/// Changes a number in one step, unless `change` returns `None` for it. Returns the number before.
+///
+/// Not `fetch_update`: newer versions of Rust warn of it, and what replaces it is younger than the oldest one that is supported.
+#[inline]
+pub fn change(number: &AtomicU64, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+    let mut known = number.load(Ordering::Acquire);
+    loop {
+        match number.compare_exchange(known, change(known)?, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(before) => return Some(before),
+            Err(newer) => known = newer,
+        }
+    }
+}
+
+/// Subtracts from a number in one step, if it is not smaller. Returns whether it was done.
+#[inline]
+pub fn subtract(number: &AtomicU64, amount: u64) -> bool {
+    change(number, |number| number.checked_sub(amount)).is_some()
+}
 
 /// Whether a store has threads of its own: the checker knows only those of a scenario.
 pub const HAS_BACKGROUND: bool = cfg!(not(feature = "shuttle"));

@@ -199,7 +199,7 @@ impl DiskRoom {
     #[cold]
     pub(crate) fn admit(&self, folder: &Path, charge: DiskCharge) -> Result<()> {
         let bytes = charge.bytes;
-        if charge.is_delete || pay(&self.credit, bytes) {
+        if charge.is_delete || sync::subtract(&self.credit, bytes) {
             return Ok(());
         }
         let mut held = self.held.lock();
@@ -214,7 +214,7 @@ impl DiskRoom {
         if held.state == State::Ample || (held.state == State::Scarce && self.pay_at_once(&mut held, bytes)) {
             return Ok(());
         }
-        if charge.is_of_definitions && pay(&self.small_credit, bytes) {
+        if charge.is_of_definitions && sync::subtract(&self.small_credit, bytes) {
             return Ok(());
         }
         Err(refusal(bytes, held.sizes, held.state))
@@ -222,8 +222,8 @@ impl DiskRoom {
 
     /// Subtracts `bytes` from the credit of a measurement and, if that is too little, from the rest of it.
     fn pay_at_once(&self, held: &mut Held, bytes: u64) -> bool {
-        let is_paid = pay(&self.credit, bytes);
-        if is_paid || !pay(&self.credit, bytes.saturating_sub(held.rest)) {
+        let is_paid = sync::subtract(&self.credit, bytes);
+        if is_paid || !sync::subtract(&self.credit, bytes.saturating_sub(held.rest)) {
             return is_paid;
         }
         held.rest = 0;
@@ -378,11 +378,6 @@ fn allocate(_file: &File, _bytes: u64) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Subtracts `bytes` from a credit, if it has them.
-fn pay(credit: &AtomicU64, bytes: u64) -> bool {
-    credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, |credit| credit.checked_sub(bytes)).is_ok()
-}
-
 fn refusal(bytes: u64, sizes: Sizes, state: State) -> Error {
     let Sizes { free, floor, ballast, .. } = sizes;
     let kept = if state == State::Low { floor + ballast } else { floor };
@@ -487,7 +482,7 @@ mod tests {
         let mut held = room.held.lock();
         held.sizes = Sizes { free: 1000, floor: 100, ..Sizes::default() };
         room.enter(&mut held, State::Scarce, folder.path());
-        assert!(pay(&room.credit, 450) && !pay(&room.credit, 1));
+        assert!(sync::subtract(&room.credit, 450) && !sync::subtract(&room.credit, 1));
         // A put that is larger than half has it at once after a measurement, and has it once.
         room.enter(&mut held, State::Scarce, folder.path());
         assert!(!room.pay_at_once(&mut held, 901));

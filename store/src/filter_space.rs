@@ -62,9 +62,15 @@ impl FilterSpace {
     /// Reserves bytes. Returns `None` if not as many are left.
     pub(super) fn take(self: &Arc<Self>, bytes: u64) -> Option<FilterBytes> {
         let bytes = usize::try_from(bytes).ok()?;
-        let add = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
-        // In one step: two filters cannot both get the last bytes.
-        self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).ok()?;
+        let mut used = self.used();
+        loop {
+            let sum = used.checked_add(bytes).filter(|sum| *sum <= self.limit)?;
+            // In one step: two filters cannot both get the last bytes.
+            match self.used.compare_exchange(used, sum, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(newer) => used = newer,
+            }
+        }
         self.fit_cache();
         Some(FilterBytes { space: Arc::clone(self), bytes })
     }

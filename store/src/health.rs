@@ -171,8 +171,7 @@ impl Health {
         // The lock comes first, so that a rejection never sees the new state with the old cause.
         let mut cause = self.cause.lock();
         let worse = |word: u64| Some((word & !STATE) + ONE_FAILURE + (word & STATE).max(state));
-        let previous = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, worse);
-        let (Ok(previous) | Err(previous)) = previous;
+        let previous = sync::change(&self.word, worse).unwrap_or_default();
         // Full is left again by itself and needs no cause.
         if previous & STATE < state && state != FULL {
             message.clone_into(&mut cause);

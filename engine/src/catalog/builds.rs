@@ -141,8 +141,12 @@ impl Builds {
         meant.retain(|build| is_meant(&build.index));
         for build in &meant {
             // The most final reason stays: a build whose collection is gone must not begin again.
-            let more_final = |old: u8| (old == 0 || end.to_byte() < old).then(|| end.to_byte());
-            let _ = build.end.fetch_update(Ordering::AcqRel, Ordering::Acquire, more_final);
+            let (mut old, new) = (build.end.load(Ordering::Acquire), end.to_byte());
+            while (old == 0 || new < old)
+                && let Err(newer) = build.end.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                old = newer;
+            }
         }
         meant
     }

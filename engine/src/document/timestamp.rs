@@ -59,11 +59,15 @@ pub(crate) fn next_timestamp() -> u64 {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
     // Increments start at 1, as MongoDB's do.
     let now = seconds << 32 | 1;
-    // `Relaxed` is enough: no other memory is read by this number. The closure never rejects the update.
-    let previous = LAST
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
-        .unwrap_or_else(|last| last);
-    now.max(previous + 1)
+    // `Relaxed` is enough: no other memory is read by this number.
+    let mut last = LAST.load(Ordering::Relaxed);
+    loop {
+        let next = now.max(last + 1);
+        match LAST.compare_exchange(last, next, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return next,
+            Err(newer) => last = newer,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Quota {
         let Charge { bytes, is_delete, .. } = charge;
         // Pending before it is paid: a measurement between the two counts it once too often, and never too seldom.
         let charged = Charged::new(&self.pending, bytes);
-        if pay(if is_delete { &self.deletes } else { &self.puts }, bytes) {
+        if sync::subtract(if is_delete { &self.deletes } else { &self.puts }, bytes) {
             // A larger one was rejected, and there is room for others.
             if !is_delete && self.is_full() {
                 self.is_full.store(false, Ordering::Relaxed);
@@ -227,7 +227,7 @@ impl Quota {
 
     fn pay_pending(&self, credit: &AtomicU64, bytes: u64) -> Option<Charged<'_>> {
         let charged = Charged::new(&self.pending, bytes);
-        pay(credit, bytes).then_some(charged)
+        sync::subtract(credit, bytes).then_some(charged)
     }
 
     /// Whether something runs that may make room.
@@ -294,12 +294,6 @@ impl Quota {
         );
         Error::new(ErrorKind::NoSpace { message, during_commit: false })
     }
-}
-
-/// Subtracts `bytes` from a credit, if it has them.
-fn pay(credit: &AtomicU64, bytes: u64) -> bool {
-    let paid = credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, |credit| credit.checked_sub(bytes));
-    paid.is_ok()
 }
 
 #[cfg(test)]
