@@ -299,6 +299,10 @@ impl Engine {
 
     /// Forgets the oldest changes, if the log has too many.
     fn look_after_changes(&self) {
+        // Within the store: closing it waits until what is given back is gone.
+        if let Ok(_database) = self.store.enter() {
+            self.catalog.log.rounds.give_back_unread();
+        }
         if self.options.mode.is_read_only() || !self.catalog.log.is_used() {
             return;
         }

@@ -12,14 +12,15 @@ use crate::sync::{AtomicU64, Mutex, Ordering, PerThread};
 const FREE: u64 = u64::MAX;
 
 /// The positions of a log.
-#[derive(Default)]
 pub struct Positions {
     /// The highest that was given.
     last: AtomicU64,
     /// One slot for each thread, which no other thread claims. Padded, so that writers of different threads do not share a cache line.
     slots: PerThread<CachePadded<Slot>>,
-    /// The writers whose thread has another one in its slot, and those that never end.
+    /// The writers whose thread has another one in its slot.
     overflow: Mutex<Vec<u64>>,
+    /// Where the lowest writer registered of whose append it is not known whether it was made. Lowered and freed under the lock.
+    unknown: AtomicU64,
 }
 
 /// The registration of a thread's writer.
@@ -37,7 +38,12 @@ pub struct Appending<'a> {
 impl Positions {
     /// The positions after `last`.
     pub fn after(last: u64) -> Self {
-        Self { last: AtomicU64::new(last), ..Self::default() }
+        Self {
+            last: AtomicU64::new(last),
+            slots: PerThread::default(),
+            overflow: Mutex::default(),
+            unknown: AtomicU64::new(FREE),
+        }
     }
 
     /// The highest position that was given.
@@ -78,7 +84,29 @@ impl Positions {
         let lowest = slots.min().unwrap_or(FREE);
         // The lock orders it: who unregisters has made readable what it appended.
         let further = self.overflow.lock().iter().copied().min().unwrap_or(FREE);
-        last.min(lowest).min(further)
+        last.min(lowest).min(further).min(self.unknown.load(Ordering::Acquire))
+    }
+
+    /// Whether the watermark waits for an append of which it is not known whether it was made.
+    pub fn has_unknown(&self) -> bool {
+        self.unknown.load(Ordering::Acquire) != FREE
+    }
+
+    /// Lets the watermark pass the appends of which it was not known whether they were made, if `is_known` says that it is now: each
+    /// can be read, or never will be. Asked while no other writer can leave one behind. Returns whether the watermark may rise by it.
+    pub fn settle(&self, is_known: impl FnOnce() -> bool) -> bool {
+        let _overflow = self.overflow.lock();
+        let is_settled = self.has_unknown() && is_known();
+        if is_settled {
+            self.unknown.store(FREE, Ordering::Release);
+        }
+        is_settled
+    }
+}
+
+impl Default for Positions {
+    fn default() -> Self {
+        Self::after(0)
     }
 }
 
@@ -89,9 +117,10 @@ impl Default for Slot {
 }
 
 impl Appending<'_> {
-    /// Leaves the writer registered for ever: it is not known what became of its append, and no reader passes it.
-    pub fn never_ends(self) {
-        self.positions.overflow.lock().push(self.floor);
+    /// Ends the writer without knowing whether its append was made: no reader passes it until that is [settled](Positions::settle).
+    pub fn leave_unknown(self) {
+        let _overflow = self.positions.overflow.lock();
+        self.positions.unknown.fetch_min(self.floor, Ordering::Release);
     }
 }
 
@@ -135,16 +164,28 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_never_ends_holds_the_watermark() {
+    fn an_append_that_is_not_known_holds_the_watermark_until_it_is() {
         let positions = Positions::after(10);
-        let writer = positions.register();
+        assert!(!positions.settle(|| true), "there is nothing to settle");
+        let [first, second] = [positions.register(), positions.register()];
         positions.take(0);
-        writer.never_ends();
+        let third = positions.register();
+        positions.take(0);
+        // The second writer of the thread is in the overflow, and the third registered higher.
+        third.leave_unknown();
+        second.leave_unknown();
+        drop(first);
         for _ in 0..3 {
             drop(positions.register());
             positions.take(0);
         }
-        assert_eq!((positions.watermark(), positions.last()), (10, 14));
+        assert_eq!((positions.watermark(), positions.last()), (10, 15));
+        assert!(positions.has_unknown() && !positions.settle(|| false));
+        assert_eq!(positions.watermark(), 10);
+        assert!(positions.settle(|| true) && !positions.has_unknown());
+        assert_eq!(positions.watermark(), 15);
+        positions.register().leave_unknown();
+        assert_eq!((positions.take(0), positions.watermark()), (16, 15));
     }
 
     #[test]
@@ -191,6 +232,41 @@ mod interleavings {
             read.sort_unstable();
             read
         }
+    }
+
+    /// One append comes to light after its writer has ended without knowing of it.
+    #[test]
+    fn no_reader_passes_what_is_not_known() {
+        shuttle::check_random(
+            || {
+                let log = Arc::new(Log::default());
+                let is_known = Arc::new(AtomicU64::new(0));
+                let (other, known) = (Arc::clone(&log), Arc::clone(&is_known));
+                let unknown = spawn(move || {
+                    let registered = other.positions.register();
+                    let position = other.positions.take(0);
+                    registered.leave_unknown();
+                    other.appended.lock().expect("not poisoned").push(position);
+                    known.store(1, Ordering::Release);
+                });
+                let other = Arc::clone(&log);
+                let writer = spawn(move || (0..2).for_each(|round| other.append(round)));
+                let mut seen = Vec::new();
+                for _ in 0..4 {
+                    log.positions.settle(|| is_known.load(Ordering::Acquire) == 1);
+                    let watermark = log.positions.watermark();
+                    seen.push((watermark, log.read(watermark)));
+                }
+                unknown.join().expect("a writer ends");
+                writer.join().expect("a writer ends");
+                for (watermark, read) in seen {
+                    assert_eq!(read, log.read(watermark), "up to {watermark}");
+                }
+                log.positions.settle(|| true);
+                assert_eq!(log.positions.watermark(), log.positions.last());
+            },
+            20_000,
+        );
     }
 
     #[test]

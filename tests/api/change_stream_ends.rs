@@ -115,3 +115,31 @@ fn a_store_that_is_read_only_has_the_events_that_are_there() {
     crate::verify_clean(&client);
     is_ended_by_closing(&client, stream);
 }
+
+/// A snapshot holds back everything that is deleted after it.
+#[test]
+fn a_stream_that_is_not_read_gives_its_snapshot_back() {
+    let Fixture { client, things, scratch: _scratch } = Fixture::new();
+    let orders = orders(&client);
+    let mut stream = watch(&orders);
+    orders.insert_many((0..10).map(|id| doc! { "_id": id })).run().expect("stored");
+    let mut ids = |count| -> Vec<i32> {
+        let mut id = || next(&mut stream).document_key.expect("of an insert").get_i32("_id").expect("an id");
+        (0..count).map(|_| id()).collect()
+    };
+    assert_eq!(ids(2), [0, 1]);
+    wait_until(|| {
+        // The syncs of what is not logged let the newest round go.
+        things.insert_one(doc! {}).run().expect("stored");
+        client.metrics().expect("open").cursors.snapshots == 0
+    });
+    orders.delete_one(doc! { "_id": 5 }).run().expect("deleted");
+    assert_eq!(ids(9), [2, 3, 4, 5, 6, 7, 8, 9, 5], "each event once");
+    orders.insert_many((10..20).map(|id| doc! { "_id": id })).run().expect("stored");
+    assert_eq!(ids(1), [10]);
+    drop((things, orders));
+    // Else it fails with the number of open cursors.
+    client.close().expect("closed");
+    let ended = stream.next().expect("an error").expect_err("closed");
+    assert!(matches!(ended.kind(), cairndb::ErrorKind::Closed), "{ended}");
+}

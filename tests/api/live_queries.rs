@@ -1,13 +1,15 @@
 //! Live queries: what bad input gets, and where they begin and end.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use cairndb::{
     Client, Collation, CollationStrength, Collection, CursorType, ErrorKind, Hint, IndexModel, LiveChange,
-    LiveQuery,
+    LiveQuery, WriteConcern,
 };
+use cairndb_tests::race::wait_until;
 use serde::Deserialize;
 
 use crate::Fixture;
@@ -392,4 +394,50 @@ fn a_collection_that_a_transaction_makes_is_followed() {
             assert_eq!(next(&mut all), [LiveChange::Entered(doc! { "_id": 1 })], "{number}");
         });
     }
+}
+
+/// A round of many events is read part by part, also by a caller who looks in from time to time.
+#[test]
+fn a_long_round_keeps_no_caller_waiting() {
+    let fixture = Fixture::new();
+    let things = orders(&fixture.client);
+    let at_once = || things.find(doc! {}).max_await_time(Duration::ZERO).live().expect("opened");
+    let [mut patient, mut stopped] = [at_once(), at_once()];
+    for query in [&mut patient, &mut stopped] {
+        assert_eq!(query.next_if_any().expect("looked at"), Some(Vec::new()));
+    }
+    things.insert_many((0..5000).map(|id| doc! { "_id": id, "n": 0 })).run().expect("stored");
+    let last = things.insert_one(doc! { "_id": 5000, "n": 0 }).write_concern(WriteConcern::journaled());
+    last.run().expect("synced");
+    stopped.wake_handle().stop();
+    // One that is stopped shows what is there.
+    assert_eq!(next(&mut stopped).len(), 5001);
+    assert!(stopped.next().is_none());
+    // The first look reads a part of the round, which is given back before the next one.
+    assert_eq!(patient.next_if_any().expect("looked at"), None);
+    let unlogged = &fixture.things;
+    wait_until(|| {
+        unlogged.insert_one(doc! {}).run().expect("stored");
+        fixture.client.metrics().expect("open").cursors.snapshots == 0
+    });
+    things.update_many(doc! { "_id": { "$lt": 10 } }, doc! { "$inc": { "n": 1 } }).run().expect("updated");
+    things.delete_one(doc! { "_id": 20 }).run().expect("deleted");
+    let stored: Vec<_> = things.find(doc! {}).sort(doc! { "_id": 1 }).run().expect("found").collect();
+    let stored: Vec<_> = stored.into_iter().map(|document| document.expect("whole")).collect();
+    let (mut known, began) = (BTreeMap::new(), Instant::now());
+    while !known.values().eq(&stored) {
+        assert!(began.elapsed() < Duration::from_secs(60), "it ends with {} documents", known.len());
+        for change in patient.next_if_any().expect("looked at").unwrap_or_default() {
+            match change {
+                LiveChange::Entered(document) => assert_eq!(known.insert(id(&document), document), None),
+                LiveChange::Changed(document) => assert!(known.insert(id(&document), document).is_some()),
+                LiveChange::Left(id) => assert!(known.remove(&id.as_i32().expect("an id")).is_some()),
+                LiveChange::Invalidated => panic!("nothing was dropped"),
+            }
+        }
+    }
+}
+
+fn id(document: &Document) -> i32 {
+    document.get_i32("_id").expect("an id")
 }

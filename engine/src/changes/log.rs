@@ -279,14 +279,16 @@ impl ChangeLog {
             events.place_events(position);
             written = storage.store.commit(events, CommitLevel::Delayed);
         }
-        if written.as_ref().err().is_none_or(Error::is_commit_unknown) {
+        // One that comes to light at the next opening is counted then.
+        if written.is_ok() {
             self.kept.lock().add(position, bytes, self.limits);
         }
         match &written {
-            // It may come to light at the next opening: no reader passes it until then.
-            Err(error) if error.is_commit_unknown() => registered.never_ends(),
+            // It may come to light at the next opening: no reader passes it before that is known.
+            Err(error) if error.is_commit_unknown() => registered.leave_unknown(),
             Ok(()) | Err(_) => drop(registered),
         }
+        self.rounds.settle(storage);
         // A sync that came before the registration ended has made a round without it, and no other one may come.
         let is_durable = storage.store.durable_sequence() >= storage.database.latest_sequence();
         if storage.database.is_in_memory() || is_durable {

@@ -50,6 +50,7 @@ impl ChangeLog {
         let mut kept = self.kept.lock();
         *kept = Kept { is_counted: true, ..Kept::default() };
         drop(kept);
+        self.rounds.settle(storage);
         self.forget_through(storage, self.rounds.watermark())
     }
 
@@ -59,6 +60,7 @@ impl ChangeLog {
             // Half of it makes room for documents again, before deletes are rejected too.
             limits.bytes /= 2;
         }
+        self.rounds.settle(storage);
         // Writers below may not have written yet, and would write what is forgotten.
         let watermark = self.rounds.watermark();
         let through = if self.count_earlier(storage)? {

@@ -45,9 +45,10 @@ struct State {
     shown: u64,
     /// Whether a stream has not read all that was shown, and there is no round any more.
     is_wanted: bool,
-    /// The number of open streams.
-    streams: usize,
-    last_waiting: u64,
+    /// The open streams by their numbers, with what each keeps.
+    streams: BTreeMap<u64, Option<Arc<dyn Kept>>>,
+    /// The last number that a stream, or one that waits, has got.
+    last_number: u64,
     wakers: BTreeMap<u64, Waker>,
     is_closed: bool,
 }
@@ -55,6 +56,16 @@ struct State {
 /// An open stream, until this is dropped.
 pub(crate) struct OpenStream {
     rounds: Arc<Rounds>,
+    number: u64,
+}
+
+/// What a stream keeps of a round between two reads: a snapshot, which holds back everything that is deleted after it.
+pub(crate) trait Kept: Send + Sync {
+    /// Gives it back if nothing was read since the last call.
+    fn grow_old(&self);
+
+    /// Gives it back, and keeps nothing any more: the store is closed.
+    fn end(&self);
 }
 
 /// A stream that waits, until this is dropped.
@@ -88,22 +99,40 @@ impl Rounds {
         watermark.min(self.mark.load(Ordering::Acquire))
     }
 
+    /// Lets the watermark pass writes that met a full disk, once that has room again. RocksDB ends such a failure by writing all memtables
+    /// to tables and giving up the log in which the write was cut short: what of it cannot be read by then never will be.
+    pub(super) fn settle(&self, storage: Storage<'_>) {
+        if self.positions.has_unknown() {
+            self.positions.settle(|| storage.store.has_space());
+        }
+    }
+
     /// Opens a stream: from now on there are rounds.
     pub(crate) fn open_stream(self: &Arc<Self>) -> OpenStream {
-        self.state.lock().streams += 1;
-        OpenStream { rounds: Arc::clone(self) }
+        let mut state = self.state.lock();
+        let number = state.next_number();
+        state.streams.insert(number, None);
+        OpenStream { rounds: Arc::clone(self), number }
+    }
+
+    /// Takes the snapshots of rounds from streams that have not read for a while. Called from time to time.
+    pub(crate) fn give_back_unread(&self) {
+        let kept = self.state.lock().kept();
+        for kept in kept {
+            kept.grow_old();
+        }
     }
 
     /// Whether a stream is open.
     pub(super) fn has_streams(&self) -> bool {
-        self.state.lock().streams > 0
+        !self.state.lock().streams.is_empty()
     }
 
     /// The number of open streams, and the seconds by which they may be behind the log.
     pub(super) fn streams_and_lag(&self) -> (u64, u64) {
         let (streams, shown) = {
             let state = self.state.lock();
-            (state.streams as u64, state.shown)
+            (state.streams.len() as u64, state.shown)
         };
         let newest = self.last_event.load(Ordering::Acquire);
         // Before the first round of this life nothing is behind.
@@ -117,6 +146,7 @@ impl Rounds {
         if self.last_event.load(Ordering::Acquire) < from {
             return None;
         }
+        self.settle(storage);
         let mut state = self.state.lock();
         let known = state.newest.as_ref().map_or(0, |newest| newest.watermark);
         if let Some(round) = self.round_after(known, &state, storage.database) {
@@ -165,8 +195,7 @@ impl Rounds {
     pub(crate) fn wait(self: &Arc<Self>, waker: Waker) -> WaitingStream {
         let mut state = self.state.lock();
         // Numbered, because two streams may have the same waker.
-        state.last_waiting += 1;
-        let number = state.last_waiting;
+        let number = state.next_number();
         state.wakers.insert(number, waker);
         WaitingStream { rounds: Arc::clone(self), number }
     }
@@ -183,15 +212,38 @@ impl Rounds {
         let mut state = self.state.lock();
         state.is_closed = true;
         drop((state.pending.take(), state.newest.take()));
+        let kept = state.kept();
         drop(state);
+        for kept in kept {
+            kept.end();
+        }
         self.wake();
+    }
+}
+
+impl State {
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// What the streams keep. Without the lock it is given back: that takes its time.
+    fn kept(&self) -> Vec<Arc<dyn Kept>> {
+        self.streams.values().flatten().cloned().collect()
+    }
+}
+
+impl OpenStream {
+    /// Says what the stream keeps of a round between two reads.
+    pub(crate) fn keeps(&self, kept: Arc<dyn Kept>) {
+        self.rounds.state.lock().streams.insert(self.number, Some(kept));
     }
 }
 
 impl SyncWatcher for RoundMaker {
     fn sync_begins(&self) {
         let mut state = self.rounds.state.lock();
-        if state.streams > 0
+        if !state.streams.is_empty()
             && let Some(database) = self.database.upgrade()
         {
             let shown = if state.is_wanted { 0 } else { state.shown };
@@ -234,8 +286,8 @@ impl Drop for OpenStream {
             return;
         }
         let mut state = self.rounds.state.lock();
-        state.streams -= 1;
-        if state.streams == 0 {
+        drop(state.streams.remove(&self.number));
+        if state.streams.is_empty() {
             // No snapshot is held for nothing.
             let unused = (state.pending.take(), state.newest.take());
             drop(state);

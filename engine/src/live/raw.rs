@@ -36,6 +36,9 @@ use crate::shared::Shared;
 use crate::streams::{Followed, LogWalk, Logged, Reached, WaitingReader, WalkStep, logged_scope};
 use crate::write::prepare::{encoded_id, record_key};
 
+/// Documents are looked up for as many events at once.
+const EVENTS_AT_ONCE: usize = 1000;
+
 /// A search that is to be kept up to date. It has no projection of its own.
 pub(crate) struct Asked {
     pub(crate) namespace: Namespace,
@@ -62,6 +65,10 @@ pub(crate) struct RawLive {
     shown: ShownRows,
     /// The first batch, until the caller has it.
     first: Option<Batch>,
+    /// The changes of the round that is being read.
+    told: Option<Told>,
+    /// How many events are read before the caller may do something else.
+    pub(super) at_once: usize,
     /// Whether the last look has ended before all was looked at.
     is_behind: bool,
     is_ended: bool,
@@ -104,6 +111,8 @@ impl RawLive {
             state: None,
             shown,
             first: None,
+            told: None,
+            at_once: EVENTS_AT_ONCE,
             is_behind: false,
             is_ended: false,
             is_stopped: Arc::default(),
@@ -124,14 +133,20 @@ impl RawLive {
 
     /// The changes of the next round, if it has some.
     fn read(&mut self) -> Result<Option<Batch>> {
+        let goes_on = self.walk.begin_read();
         self.is_behind = false;
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
-        let mut told = self.nothing_told();
-        loop {
+        // Else the end would always be away from a caller that looks in rarely.
+        let at_once = if goes_on || self.told.is_none() { self.at_once } else { usize::MAX };
+        let mut told = self.told.take().unwrap_or_else(|| self.nothing_told());
+        for _ in 0..at_once {
             match self.walk.step()? {
-                WalkStep::Nothing => return Ok(None),
+                WalkStep::Nothing => {
+                    self.told = told.is_begun().then_some(told);
+                    return Ok(None);
+                }
                 WalkStep::Event => {
                     if self.follow_event(&mut told)? {
                         self.is_ended = true;
@@ -150,12 +165,15 @@ impl RawLive {
                     if !told.batch.changes.is_empty() {
                         return Ok(Some(told.batch));
                     }
-                    // The caller may want to wait no more.
                     self.is_behind = true;
                     return Ok(None);
                 }
             }
         }
+        // The caller may want to wait no more. If it comes back so late that the round was given back, what is left comes with a later
+        // round. Its events name the documents looked up by now that have changed since.
+        (self.told, self.is_behind) = (Some(told), true);
+        Ok(None)
     }
 
     /// Looks at what the event that was reached has changed. Returns whether it ends the query.
@@ -355,7 +373,14 @@ impl RawLive {
     /// Ends the query: the caller has not got what a batch has changed.
     pub(super) fn end(&mut self) {
         self.is_ended = true;
+        self.told = None;
         self.walk.rest();
+    }
+
+    /// Gives the round back that is being read, as after a while without a read.
+    #[cfg(test)]
+    pub(super) fn grow_old(&self) {
+        self.walk.grow_old();
     }
 
     #[cfg(test)]
@@ -393,6 +418,7 @@ impl Followed for RawLive {
         // Time between two batches does not count.
         self.walk.operation().resume();
         let read = self.read();
+        self.walk.end_read();
         self.walk.operation().pause();
         if read.is_err() || self.is_ended {
             self.end();
@@ -405,7 +431,8 @@ impl Followed for RawLive {
     }
 
     fn is_over(&self) -> bool {
-        self.is_ended || self.is_stopped.load(Ordering::Acquire)
+        // One that is stopped shows the round that it reads.
+        self.is_ended || self.is_stopped.load(Ordering::Acquire) && !(self.is_behind && self.told.is_some())
     }
 
     fn wait(&self, waker: &Waker) -> WaitingReader {
@@ -414,6 +441,10 @@ impl Followed for RawLive {
 }
 
 impl Told {
+    fn is_begun(&self) -> bool {
+        self.is_changed || !self.batch.changes.is_empty()
+    }
+
     fn add(&mut self, change: LiveChange<RawDocumentBuf>) -> Result<()> {
         self.bytes += size_of::<LiveChange<RawDocumentBuf>>();
         if let LiveChange::Entered(row) | LiveChange::Changed(row) = &change {

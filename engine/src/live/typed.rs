@@ -14,14 +14,16 @@ use crate::streams::{Followed, StreamWaker};
 ///
 /// It is an iterator of batches. The first one is the result, also if it is empty: every document of it has
 /// [`Entered`](LiveChange::Entered), in the order of the search. Each later one is what has changed since, and has at least one change.
-/// After every batch the documents that have entered and not left are the result of the search at one moment.
+/// After every batch the documents that have entered and not left are the result of the search at one moment. A batch may have several
+/// changes of one document, in their order.
 ///
 /// It waits for the next batch. It ends after an error, and with [`Invalidated`](LiveChange::Invalidated) when the collection is dropped
 /// or renamed. [`next_if_any`](Self::next_if_any) waits for a while only.
 ///
 /// - What was shown is on stable storage. No crash undoes it.
-/// - A live query holds the `_id` and a digest of each document of its result, and neither a snapshot nor a lock while it waits. It does
-///   not keep the client open.
+/// - A live query holds the `_id` and a digest of each document of its result, and neither a snapshot nor a lock while it waits. One
+///   that [`next_if_any`](Self::next_if_any) has left in the middle of many changes gives its snapshot back within a second. It does not
+///   keep the client open.
 ///
 /// ```
 /// # use cairndb::{Client, LiveChange, bson::{Document, doc}};

@@ -89,6 +89,7 @@ impl RawStream {
         }
         let before = self.walk.place;
         self.is_behind = false;
+        self.walk.begin_read();
         let read = self.read();
         match read {
             Ok(Some(_)) => {
@@ -102,6 +103,7 @@ impl RawStream {
                 self.walk.rest();
             }
         }
+        self.walk.end_read();
         read
     }
 

@@ -8,7 +8,9 @@ use std::task::Waker;
 use std::time::Instant;
 
 use base::error::{Error, Result};
+use base::sync::Mutex;
 use query::operation::{OperationContext, WakeOnCancel};
+use store::fork;
 use store::keys::{event_key, split_event_key};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
@@ -16,7 +18,7 @@ use store::{Database, Family};
 
 use crate::changes::event::Event;
 use crate::changes::log::LogId;
-use crate::changes::rounds::{OpenStream, Round, Rounds, WaitingStream};
+use crate::changes::rounds::{Kept, OpenStream, Round, Rounds, WaitingStream};
 use crate::changes::scopes::Scope;
 use crate::options::PlantedFault;
 use crate::shared::{Engine, Shared};
@@ -29,7 +31,7 @@ pub(crate) struct Logged {
     pub(super) id: LogId,
     /// The position since which its changes are logged.
     pub(crate) began: u64,
-    _open: OpenStream,
+    open: OpenStream,
 }
 
 /// A walk. It is before the first event until [`step`](Self::step) is called.
@@ -40,11 +42,16 @@ pub(crate) struct LogWalk {
     operation: OperationContext,
     /// That of the last event that was read.
     pub(super) place: Place,
+    /// The round that is being read, while the caller reads.
     reading: Option<Reading>,
+    /// The same between two reads.
+    kept: Arc<KeptReading>,
     /// The watermark of a round whose last event was reached, and which is not read any more.
     ended: Option<u64>,
     /// Rounds of older states are passed over: a later state was read already, by its sequence number.
     floor: u64,
+    /// The watermark of the round that was begun last.
+    watermark: u64,
     /// Whether all events of a round's snapshot are read, and not only those up to its watermark. The others come again with the next
     /// round.
     is_whole: bool,
@@ -56,6 +63,19 @@ struct Reading {
     scan: Scan,
     /// Whether the scan is at the event after the one that was reached.
     is_ahead: bool,
+}
+
+/// The round that a walk goes on with at the next read. It is given back if that does not come soon, and the walk goes on at its place
+/// in a later round.
+#[derive(Default)]
+struct KeptReading(Mutex<KeptState>);
+
+#[derive(Default)]
+struct KeptState {
+    reading: Option<Reading>,
+    /// Whether it was looked at since it was read.
+    is_old: bool,
+    is_ended: bool,
 }
 
 /// The place that a step of a walk came to.
@@ -88,7 +108,7 @@ impl Logged {
         let open = log.rounds.open_stream();
         shared.log_changes(database, &scope, operation)?;
         match (log.began(&scope), log.id()) {
-            (Some(began), Some(id)) => Ok(Self { scope, id, began, _open: open }),
+            (Some(began), Some(id)) => Ok(Self { scope, id, began, open }),
             (None, _) | (_, None) => Err(Error::invalid_argument("the log of changes was not switched on")),
         }
     }
@@ -102,14 +122,46 @@ impl LogWalk {
         logged: Logged,
         operation: OperationContext,
     ) -> Self {
-        Self { engine, logged, operation, place, reading: None, ended: None, floor: 0, is_whole: false }
+        let kept = Arc::<KeptReading>::default();
+        logged.open.keeps(Arc::clone(&kept) as Arc<dyn Kept>);
+        let (reading, ended) = (None, None);
+        let (floor, watermark, is_whole) = (0, 0, false);
+        Self { engine, logged, operation, place, reading, kept, ended, floor, watermark, is_whole }
     }
 
     /// A walk that reaches everything that differs between the snapshots of two rounds: a snapshot is taken after its watermark, and has
     /// what was written in between with its events. [`go_to`](Self::go_to) sets its beginning.
     pub(crate) fn whole(engine: &Arc<Engine>, logged: Logged, operation: OperationContext) -> Self {
-        let walk = Self::after(Place::watermark(0), Arc::clone(engine), logged, operation);
-        Self { is_whole: true, ..walk }
+        let mut walk = Self::after(Place::watermark(0), Arc::clone(engine), logged, operation);
+        walk.is_whole = true;
+        walk
+    }
+
+    /// Begins a read: goes on with the round in which the last one has ended. Returns `false` if that was given back.
+    pub(crate) fn begin_read(&mut self) -> bool {
+        if let Some(reading) = self.kept.take() {
+            self.reading = Some(reading);
+            return true;
+        }
+        // A writer that was at work when the round began may have written below what was read above its watermark.
+        if self.place.kind == TokenKind::Event && self.place.position > self.watermark && self.is_whole {
+            self.place = Place::watermark(self.watermark);
+        }
+        false
+    }
+
+    /// Ends a read. The caller may read on at once, or never.
+    pub(crate) fn end_read(&mut self) {
+        if let Some(reading) = self.reading.take() {
+            self.kept.keep(reading);
+        }
+    }
+
+    /// Gives the round back that is being read, as after a while without a read.
+    #[cfg(test)]
+    pub(crate) fn grow_old(&self) {
+        self.kept.grow_old();
+        self.kept.grow_old();
     }
 
     /// Steps to the next event, or to the end of its round.
@@ -214,6 +266,7 @@ impl LogWalk {
         } else {
             round
         };
+        self.watermark = round.watermark;
         self.reading = Some(Reading { round, scan, is_ahead: false });
         Ok(true)
     }
@@ -228,6 +281,10 @@ impl LogWalk {
     /// Gives the snapshot of its round back.
     pub(crate) fn rest(&mut self) {
         (self.reading, self.ended) = (None, None);
+        // In a forked child the lock may be held by a thread that does not exist there.
+        if !fork::is_child() {
+            drop(self.kept.take());
+        }
     }
 
     /// Wakes by `waker` after the next round, when the store is closed, and when the operation is cancelled.
@@ -254,6 +311,46 @@ impl LogWalk {
 
     pub(crate) fn operation(&self) -> &OperationContext {
         &self.operation
+    }
+}
+
+impl Drop for LogWalk {
+    fn drop(&mut self) {
+        // The thread that looks for old ones may have it at hand.
+        if !fork::is_child() {
+            self.kept.end();
+        }
+    }
+}
+
+impl KeptReading {
+    fn take(&self) -> Option<Reading> {
+        self.0.lock().reading.take()
+    }
+
+    fn keep(&self, reading: Reading) {
+        let mut state = self.0.lock();
+        if !state.is_ended {
+            (state.reading, state.is_old) = (Some(reading), false);
+        }
+    }
+}
+
+impl Kept for KeptReading {
+    fn grow_old(&self) {
+        let mut state = self.0.lock();
+        let given_back = if state.is_old { state.reading.take() } else { None };
+        state.is_old = true;
+        drop(state);
+        drop(given_back);
+    }
+
+    fn end(&self) {
+        let mut state = self.0.lock();
+        state.is_ended = true;
+        let given_back = state.reading.take();
+        drop(state);
+        drop(given_back);
     }
 }
 

@@ -25,20 +25,20 @@ const MEBIBYTE: usize = 1 << 20;
 /// A file that is removed to make room: about half of the disk, because a compaction writes all again before it deletes.
 const BALLAST: usize = 26 * MEBIBYTE;
 /// Whatever the store does on a full disk is done within this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const THREADS: i64 = 3;
 const IDS_PER_THREAD: i64 = 1_000_000;
 /// Writes that must be acknowledged once there is room.
 const WRITES_AFTER: usize = 300;
 
 /// A mounted file system of few mebibytes.
-struct Small {
+pub(super) struct Small {
     scratch: Scratch,
 }
 
 impl Small {
     /// In memory.
-    fn memory(mebibytes: usize) -> Option<Self> {
+    pub(super) fn memory(mebibytes: usize) -> Option<Self> {
         let small = Self { scratch: Scratch::new() };
         run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs"], small.folder())?;
         Some(small)
@@ -60,11 +60,16 @@ impl Small {
         self.scratch.folder()
     }
 
-    fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         self.scratch.path()
     }
 
-    fn ballast(&self) -> PathBuf {
+    /// What a kill would leave, on another disk.
+    pub(super) fn killed(&self) -> Scratch {
+        self.scratch.killed()
+    }
+
+    pub(super) fn ballast(&self) -> PathBuf {
         self.folder().join("ballast")
     }
 }
@@ -83,10 +88,10 @@ fn run(command: &str, arguments: &[&str], path: &Path) -> Option<()> {
 
 /// The observations of the writers of a full disk.
 #[derive(Default)]
-struct Filled {
-    acknowledged: Vec<i64>,
+pub(super) struct Filled {
+    pub(super) acknowledged: Vec<i64>,
     /// Writes that failed. Each may be there.
-    refused: u64,
+    pub(super) refused: u64,
 }
 
 /// The observations of the writer of a gapless field.
@@ -99,7 +104,7 @@ struct Numbered {
     is_stopped: bool,
 }
 
-fn options(is_journaled: bool) -> ClientBuilder {
+pub(super) fn options(is_journaled: bool) -> ClientBuilder {
     let buffered = Durability::Buffered { sync_interval: Duration::from_millis(10) };
     let durability = if is_journaled { Durability::Journaled } else { buffered };
     // Text that repeats itself must fill the disk all the same.
@@ -107,13 +112,13 @@ fn options(is_journaled: bool) -> ClientBuilder {
 }
 
 /// Two kilobytes that follow from the id.
-fn padding(id: i64) -> String {
+pub(super) fn padding(id: i64) -> String {
     format!("{:016x}", mix(id.cast_unsigned())).repeat(128)
 }
 
 /// A full disk is one that may get room again: writes are rejected as such, and the store is never given up for it.
 #[track_caller]
-fn is_full(error: &Error) {
+pub(super) fn is_full(error: &Error) {
     let is_told = error.is_no_space() || matches!(error.kind(), ErrorKind::CommitUnknown { .. });
     assert!(is_told, "a full disk was told as {error:?}");
 }
@@ -205,7 +210,7 @@ fn audit_numbers(client: &Client, seen: &Numbered) -> i64 {
 
 /// Everything acknowledged is there, and nothing that was never written.
 #[track_caller]
-fn audit(client: &Client, filled: &Filled) {
+pub(super) fn audit(client: &Client, filled: &Filled) {
     let stored = things(client).find(doc! {}).run().expect("reads go on");
     let mut ids: Vec<i64> = Vec::new();
     for document in stored {
@@ -348,7 +353,7 @@ fn is_full_at_open(error: &Error) {
 }
 
 /// Writes are accepted again soon.
-fn go_on(client: &Client, filled: &mut Filled) {
+pub(super) fn go_on(client: &Client, filled: &mut Filled) {
     let started = Instant::now();
     let enough = filled.acknowledged.len() + WRITES_AFTER;
     for id in THREADS * IDS_PER_THREAD.. {
@@ -454,7 +459,7 @@ fn stored_bytes(small: &Small) -> u64 {
 }
 
 /// Uses all that is free, as another program does.
-fn fill_from_outside(small: &Small) {
+pub(super) fn fill_from_outside(small: &Small) {
     let mut file = fs::File::create(small.ballast()).expect("made");
     let block = vec![1; 64 << 10];
     while file.write_all(&block).is_ok() {}

@@ -12,6 +12,7 @@ mod disk;
 mod events;
 mod faults;
 mod full;
+mod full_log;
 mod holes;
 mod lies;
 mod life;
