@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
+use std::rc::Rc;
 
 use pcre2_sys as c;
 
@@ -176,6 +177,9 @@ impl Drop for Code {
 struct Scratch {
     data: NonNull<c::pcre2_match_data_8>,
     context: NonNull<c::pcre2_match_context_8>,
+    /// The largest size that the match data has allocated at once, in bytes. The library tells it by a function that older
+    /// versions lack, and a program that is linked with one of them has to start before it can say so.
+    largest: Rc<Cell<usize>>,
 }
 
 thread_local! {
@@ -190,18 +194,21 @@ impl Scratch {
     }
 
     fn new(groups: u32) -> Self {
-        // SAFETY: both calls allocate by the C library's own allocator, and are checked below.
+        let largest = Rc::new(Cell::new(0));
+        // SAFETY: `largest` lives at its place as long as the match data, which is the only one to allocate by these
+        // functions, and copies them. The context of the match allocates by the C library's own. All three are checked.
         let (data, context) = unsafe {
-            (
-                c::pcre2_match_data_create_8(groups, ptr::null_mut()),
-                c::pcre2_match_context_create_8(ptr::null_mut()),
-            )
+            let counted = Rc::as_ptr(&largest).cast_mut().cast();
+            let allocation = c::pcre2_general_context_create_8(Some(allocate), Some(release), counted);
+            let data = c::pcre2_match_data_create_8(groups, allocation);
+            c::pcre2_general_context_free_8(allocation);
+            (data, c::pcre2_match_context_create_8(ptr::null_mut()))
         };
         let (Some(data), Some(context)) = (NonNull::new(data), NonNull::new(context)) else {
             // As any other allocation that fails.
             std::alloc::handle_alloc_error(std::alloc::Layout::new::<Self>());
         };
-        Self { data, context }
+        Self { data, context, largest }
     }
 
     fn limit(&self, request: &Request<'_>) {
@@ -229,11 +236,8 @@ impl Scratch {
     /// Keeps it for the thread's next match, unless it has grown.
     fn keep(self) {
         // SAFETY: the match data is alive.
-        let (bytes, groups) = unsafe {
-            let data = self.data.as_ptr();
-            (c::pcre2_get_match_data_heapframes_size_8(data), c::pcre2_get_ovector_count_8(data))
-        };
-        if bytes <= KEPT_BYTES && groups == KEPT_GROUPS {
+        let groups = unsafe { c::pcre2_get_ovector_count_8(self.data.as_ptr()) };
+        if self.largest.get() <= KEPT_BYTES && groups == KEPT_GROUPS {
             // Fails only while the thread ends; then it is dropped.
             let _ = KEPT.try_with(|kept| kept.set(Some(self)));
         }
@@ -268,6 +272,8 @@ struct Block {
 type CallBack = unsafe extern "C" fn(*mut Block, *mut c_void) -> c_int;
 
 unsafe extern "C" {
+    fn malloc(bytes: usize) -> *mut c_void;
+    fn free(memory: *mut c_void);
     #[link_name = "pcre2_set_callout_8"]
     fn set_callout(
         context: *mut c::pcre2_match_context_8,
@@ -286,6 +292,22 @@ unsafe extern "C" fn call_back(block: *mut Block, argument: *mut c_void) -> c_in
         (*watch)((*block).current_position)
     };
     if is_over { c::PCRE2_ERROR_CALLOUT } else { 0 }
+}
+
+/// Allocates for match data.
+unsafe extern "C" fn allocate(bytes: usize, largest: *mut c_void) -> *mut c_void {
+    // SAFETY: PCRE2 gives what `Scratch::new` gave it, a cell that outlives the match data.
+    unsafe {
+        let largest = largest.cast::<Cell<usize>>();
+        (*largest).set((*largest).get().max(bytes));
+        malloc(bytes)
+    }
+}
+
+/// Frees what [`allocate`] returned.
+unsafe extern "C" fn release(memory: *mut c_void, _largest: *mut c_void) {
+    // SAFETY: it is the result of `malloc`, or null.
+    unsafe { free(memory) }
 }
 
 fn answer(outcome: c_int) -> Answer {
@@ -319,4 +341,36 @@ fn words(error: c_int) -> String {
     let length = unsafe { c::pcre2_get_error_message_8(error, text.as_mut_ptr(), text.len()) };
     let length = usize::try_from(length).unwrap_or(0);
     String::from_utf8_lossy(text.get(..length).unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> Option<usize> {
+        KEPT.with(|kept| {
+            let scratch = kept.take();
+            let largest = scratch.as_ref().map(|scratch| scratch.largest.get());
+            kept.set(scratch);
+            largest
+        })
+    }
+
+    /// The memory of a match that went deep stayed with its thread for ever, were its size not known.
+    #[test]
+    fn memory_that_has_grown_is_not_kept() {
+        let code = Code::compile("^(?:a|b)*$", 0, Watched::BetweenStarts).expect("it compiles");
+        let matches = |text: &str| {
+            let request =
+                Request { text, start: 0, last_start: text.len(), steps_max: 10_000_000, kib_max: 64 << 10 };
+            code.search(&request, &mut |_| false, |_| ()).is_ok()
+        };
+        assert!(matches("abab"));
+        let small = kept().expect("it is kept");
+        assert!((1_000..=KEPT_BYTES).contains(&small), "{small}");
+        assert!(matches(&"ab".repeat(20_000)));
+        assert_eq!(kept(), None);
+        assert!(matches("abab"));
+        assert_eq!(kept(), Some(small));
+    }
 }
