@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check package release weekly house lint format clippy docs docs-without-rocksdb deny locks
+.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check package release release-check weekly house lint format clippy docs docs-without-rocksdb deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -202,6 +202,9 @@ package: ## Pack what is published, and build, run, document and test it outside
 
 release: ## Make cairn-VERSION-TARGET.tar.gz: the stripped tool, man pages, completions, licenses, checksums.
 	@$(SETUP) && bash .ci/release.sh
+
+release-check: ## Make that archive twice from nothing, in two folders: the same bytes, which run (20 minutes).
+	@$(SETUP) && bash .ci/release-check.sh
 
 # Meant to be run once a week, and after every change of rocksdb/: nearly an hour on two cores.
 rocksdb-check: ## Build RocksDB the crate's own way, compare the symbols with ours, and run every test on it.

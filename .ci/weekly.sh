@@ -23,6 +23,7 @@ step "coverage of the crates that everything stands on" make coverage MINIMUM=95
     COVERED="-p cairndb-index -p cairndb-sequence -p cairndb-rocksfile --features cairndb-index/collation"
 step "documentation where RocksDB is not" make docs-without-rocksdb
 step "packages, outside of the checkout" make package
+step "the release, twice the same bytes" make release-check
 step "the tool without its features" make features
 step "counters in a folder and in a cluster" make counters
 step "fuzzing, 60 seconds a target" make fuzz SECONDS_EACH=60

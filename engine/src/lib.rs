@@ -29,6 +29,11 @@
 //! - **Tested in the open.** Each [promise](https://github.com/cairndb/cairndb/blob/main/docs/promises.md) names the
 //!   test, fuzz target or benchmark that shows it.
 //!
+//! Operations a second, documents of 200 bytes, two cores, no wait for a sync
+//! ([all figures](https://github.com/cairndb/cairndb/blob/main/docs/benchmarks.md)):
+//!
+#![doc = include_str!("../linked/performance.svg")]
+//!
 //! | to … | start at |
 //! |---|---|
 //! | open a folder, set options | [`Client::open`], [`Client::builder`] |

@@ -7,6 +7,44 @@ use crate::tree::{File, Finding, Tree, has_extension};
 /// First folders of a path that say where a developer happened to work.
 const MACHINE_FOLDERS: [&str; 3] = ["/root", "/work", "/tmp"];
 
+/// Where links of the published documentation lead, in which no file of the checkout is beside a page.
+pub(crate) const REPOSITORY: &str = "https://github.com/cairndb/cairndb/blob/main/";
+/// The folder whose pages are modules of the published documentation, and the list of them, which is none.
+const GUIDE: &str = "docs/guide/";
+const GUIDE_LIST: &str = "docs/guide/README.md";
+
+/// Links on pages of the guide to files beside them: in the published documentation they lead nowhere.
+pub(crate) fn links_beside(tree: &Tree) -> Vec<Finding> {
+    let pages = tree.files.iter().filter(|file| file.path.starts_with(GUIDE) && file.path != GUIDE_LIST);
+    pages
+        .flat_map(|page| {
+            let links = links(&page.text).into_iter();
+            let beside = links.filter(|(_, link)| !link.contains("://") && !link.starts_with('#'));
+            beside.map(|(line, link)| page.finding(line, format!("{link}: name it below {REPOSITORY}")))
+        })
+        .collect()
+}
+
+/// Links to files or headings of the repository that do not exist, in pages and in sources.
+pub(crate) fn broken_addresses(tree: &Tree) -> Vec<Finding> {
+    let files = tree.files.iter().filter(|file| {
+        (has_extension(&file.path, "md") || has_extension(&file.path, "rs"))
+            && !file.path.starts_with("tests/tidy/")
+    });
+    files
+        .flat_map(|file| {
+            file.text.lines().enumerate().flat_map(move |(line, text)| {
+                let addresses = text.split(REPOSITORY).skip(1);
+                let named = addresses.filter_map(|rest| rest.split([')', '>', '"', '`', ' ']).next());
+                named.filter_map(move |named| {
+                    let reason = why_broken_at(tree, "", named)?;
+                    Some(file.finding(line + 1, format!("{named}: {reason}")))
+                })
+            })
+        })
+        .collect()
+}
+
 /// Links to files or headings that do not exist. Links to other hosts are not looked at.
 pub(crate) fn broken_links(tree: &Tree) -> Vec<Finding> {
     let documents = tree.files.iter().filter(|file| has_extension(&file.path, "md"));
@@ -24,9 +62,13 @@ fn why_broken(tree: &Tree, file: &File, link: &str) -> Option<&'static str> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
     }
+    why_broken_at(tree, &file.path, link)
+}
+
+fn why_broken_at(tree: &Tree, from: &str, link: &str) -> Option<&'static str> {
     let (target, heading) =
         link.split_once('#').map_or((link, None), |(target, heading)| (target, Some(heading)));
-    let path = if target.is_empty() { file.path.clone() } else { resolve(&file.path, target) };
+    let path = if target.is_empty() { from.to_owned() } else { resolve(from, target) };
     if !path.is_empty() && !tree.has(&path) {
         return Some("there is no such file");
     }
@@ -246,6 +288,37 @@ mod tests {
         check("[x](b.md#not-a-heading)", &["b.md#not-a-heading: there is no such heading"]);
         check("[x](#own)", &["#own: there is no such heading"]);
         check("See [x].\n\n[x]: x.md\n", &["x.md: there is no such file"]);
+    }
+
+    #[test]
+    fn links_that_break_in_the_published_documentation_are_refused() {
+        let page = format!("[a](limits.md) [b](#own) [c]({REPOSITORY}docs/b.md)\n\n[d]: ../b.md\n");
+        let files = [
+            ("docs/guide/a.md", page.as_str()),
+            ("docs/guide/README.md", "[a](a.md)"),
+            ("docs/b.md", "[a](c.md)"),
+        ];
+        let tree = Tree::new(files.map(|(path, text)| File::new(path, text)).into());
+        let found: Vec<String> = links_beside(&tree).into_iter().map(|finding| finding.to_string()).collect();
+        let named = format!("name it below {REPOSITORY}");
+        assert_eq!(
+            found,
+            [
+                format!("  docs/guide/a.md:1: limits.md: {named}"),
+                format!("  docs/guide/a.md:3: ../b.md: {named}")
+            ]
+        );
+    }
+
+    #[test]
+    fn addresses_of_the_repository_lead_somewhere() {
+        let page = format!("[a]({REPOSITORY}docs/b.md#top) [b]({REPOSITORY}docs/c.md)\n");
+        let source = format!("//! See [b]({REPOSITORY}docs/b.md#bottom) and <{REPOSITORY}docs>.\n");
+        let files =
+            [("README.md", page.as_str()), ("a/src/lib.rs", source.as_str()), ("docs/b.md", "# Top\n")];
+        let tree = Tree::new(files.map(|(path, text)| File::new(path, text)).into());
+        let found: Vec<String> = broken_addresses(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(found, ["docs/c.md: there is no such file", "docs/b.md#bottom: there is no such heading"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod arrows;
 mod circles;
+mod claims;
 mod code;
 mod codes;
 mod counted;
@@ -163,7 +164,10 @@ fn versions_stand_in_the_root_manifest() {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
-    check("a Markdown link leads nowhere", &documents::broken_links(&Tree::load()));
+    let tree = Tree::load();
+    check("a Markdown link leads nowhere", &documents::broken_links(&tree));
+    check("an address of the repository leads nowhere", &documents::broken_addresses(&tree));
+    check("a page of the guide is a module of the published documentation", &documents::links_beside(&tree));
 }
 
 #[test]
@@ -192,6 +196,13 @@ fn a_package_holds_what_it_is_built_and_tested_with() {
     check("cargo would choose versions that were not tested", &packages::versions(&tree));
     check("the page of the engine's package is out of date", &packages::stale_page(&tree, root));
     check("the first page and the front page of the documentation say the same", &packages::front(&tree));
+}
+
+#[test]
+fn pages_say_what_the_sources_decide() {
+    let tree = Tree::load();
+    check("the page has other numbers than the sources", &claims::stale(&tree));
+    check("the first page decides in two minutes, for who adds the crate", &claims::first_page(&tree));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::documents::resolve;
-use crate::tree::{File, Finding, Tree};
+use crate::documents::{REPOSITORY, resolve};
+use crate::tree::{File, Finding, Tree, has_extension};
 
 /// Packages that are published, by their folders.
 const PUBLISHED: [&str; 13] = [
@@ -38,9 +38,12 @@ const LOOK_ABOVE: [&str; 2] = ["cli/tests/suite/fixture/examples.rs", "rocksdb/t
 const INCLUDES: [&str; 3] = ["include_str!(\"", "include_bytes!(\"", "#[path = \""];
 /// Pinned crates of others that only tests use.
 const PINNED: [&str; 1] = ["fuser"];
-const REPOSITORY: &str = "https://github.com/cairndb/cairndb/blob/main/";
+/// The tool's suite, and the folder in which its package has what the suite reads of the checkout.
+const TOOLS_SUITE: &str = "cli/tests/suite/";
+const TOOLS_LINKED: &str = "cli/linked";
 /// The front page of the engine's documentation.
 const FRONT: &str = "engine/src/lib.rs";
+const PLOT: &str = "\n#![doc = include_str!(\"../linked/performance.svg\")]\n";
 const PICTURES: &str = "https://raw.githubusercontent.com/cairndb/cairndb/main/";
 /// The page of the engine's package, which is the repository's.
 const PAGE: &str = "engine/README.md";
@@ -106,6 +109,35 @@ pub(crate) fn incomplete(tree: &Tree, root: &Path) -> Vec<Finding> {
     findings
 }
 
+/// Files of the checkout that the tool's suite names, and that its package does not have: from the package the suite would
+/// not find them.
+pub(crate) fn unpacked(tree: &Tree, is_there: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust().filter(|file| file.path.starts_with(TOOLS_SUITE)) {
+        let of_checkout = named_files(file)
+            .into_iter()
+            .filter(|(_, path)| tree.files.iter().any(|other| other.path == *path));
+        for (line, path) in of_checkout {
+            let linked = format!("{TOOLS_LINKED}/{path}");
+            if !is_there(&linked) {
+                findings.push(file.finding(line, format!("{linked} is not there")));
+            }
+        }
+    }
+    findings
+}
+
+/// Literals that are whole paths of pages and of sources, with their lines.
+fn named_files(file: &File) -> Vec<(usize, &str)> {
+    let mut named = Vec::new();
+    for (number, line) in file.text.lines().enumerate() {
+        let literals = line.split('"').skip(1).step_by(2);
+        let paths = literals.filter(|path| has_extension(path, "md") || has_extension(path, "rs"));
+        named.extend(paths.map(|path| (number + 1, path)));
+    }
+    named
+}
+
 fn links_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -163,7 +195,7 @@ pub(crate) fn page(tree: &Tree) -> String {
     page
 }
 
-/// The front page of the documentation begins as the README does, and has its reasons.
+/// The front page of the documentation begins as the README does, and has its reasons and its plot.
 pub(crate) fn front(tree: &Tree) -> Vec<Finding> {
     let Some(front) = tree.files.iter().find(|file| file.path == FRONT) else { return Vec::new() };
     let lines = front.text.lines().map_while(|line| line.strip_prefix("//!"));
@@ -173,6 +205,9 @@ pub(crate) fn front(tree: &Tree) -> Vec<Finding> {
     let reasons =
         page.split_once("## Why\n\n").and_then(|parts| parts.1.split("\n\n").next()).unwrap_or_default();
     let mut findings = Vec::new();
+    if !front.text.contains(PLOT) {
+        findings.push(front.finding(1, format!("it does not show the plot of README.md: {PLOT}")));
+    }
     if first.is_empty() || !shown.starts_with(&words(&first.replace("**", ""))) {
         findings.push(front.finding(1, "it does not begin as README.md does"));
     }
@@ -233,6 +268,22 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_the_package_of_the_tool_lacks_are_found() {
+        let suite = "const NOT_RUN: [(&str, &str); 2] =\n    [(\"docs/a.md\", \"x\"),\n    (\"b.md\", \"docs/a.md is\")];\n";
+        let files = [("docs/a.md", ""), ("b.md", ""), ("cli/tests/suite/c.rs", suite), ("tests/d.rs", suite)];
+        let tree = Tree::new(files.map(|(path, text)| File::new(path, text)).into());
+        let lacking = |there: &[&str]| -> Vec<String> {
+            let found = unpacked(&tree, |path| there.contains(&path));
+            found.iter().map(Finding::to_string).collect()
+        };
+        let of = |line: usize, path: &str| {
+            format!("  cli/tests/suite/c.rs:{line}: cli/linked/{path} is not there")
+        };
+        assert_eq!(lacking(&[]), [of(2, "docs/a.md"), of(3, "b.md")]);
+        assert_eq!(lacking(&["cli/linked/docs/a.md"]), [of(3, "b.md")]);
+    }
+
+    #[test]
     fn versions_that_were_not_tested_are_found() {
         let text = "version = \"0.2.0\"\na = { path = \"a\", version = \"=0.2.0\" }\nb = { path = \"b\", version = \"0.2.0\" }\n\
                     c = \"=1.0.0\"\nd = \"1.0.0\"\n";
@@ -246,7 +297,7 @@ mod tests {
         let readme =
             "# A\n\n**One.** Two\nthree.\n\n## Why\n\n- **Four.** [Five](six).\n- Seven.\n\n## End\n";
         let whole = format!(
-            "//! One. Two three.\n//!\n//! - **Four.** [Five]({REPOSITORY}six).\n//! - Seven.\nmod a;\n"
+            "//! One. Two three.\n//!\n//! - **Four.** [Five]({REPOSITORY}six).\n//! - Seven.\n{PLOT}mod a;\n"
         );
         let found = |text: &str| {
             let files = [("README.md", readme), (FRONT, text)];
@@ -255,6 +306,7 @@ mod tests {
         assert_eq!(found(&whole), 0);
         assert_eq!(found(&whole.replace("One.", "1.")), 1);
         assert_eq!(found(&whole.replace("Seven", "7")), 1);
+        assert_eq!(found(&whole.replace(PLOT, "\n")), 1);
     }
 
     #[test]
