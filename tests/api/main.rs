@@ -59,6 +59,7 @@ mod insert_many;
 mod insert_one;
 mod io_errors;
 mod key_ranges;
+mod later_versions;
 mod live_queries;
 mod long_keys;
 mod lookup;

@@ -2,12 +2,13 @@
 //!
 //! Batches are unordered, so that after a refused document the others are still stored.
 
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use cairndb::bson::RawDocumentBuf;
 use cairndb::{Collection, ErrorKind};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::outcome::Outcome;
 use crate::raw::Raw;
@@ -121,11 +122,16 @@ fn progress(len: Option<u64>) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let (bar, template) = match len {
-        Some(len) => (ProgressBar::new(len), "{bar:40} {human_pos} of {human_len} documents, {per_sec}"),
-        None => (ProgressBar::new_spinner(), "{spinner} {human_pos} documents, {per_sec}"),
+        Some(len) => (ProgressBar::new(len), "{bar:40} {human_pos} of {human_len} documents, {rate}"),
+        None => (ProgressBar::new_spinner(), "{spinner} {human_pos} documents, {rate}"),
     };
     match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
+        Ok(style) => {
+            bar.with_style(style.with_key("rate", |state: &ProgressState, line: &mut dyn fmt::Write| {
+                // A key that cannot be written is left out.
+                let _ = write!(line, "{:.0} a second", state.per_sec());
+            }))
+        }
         Err(_) => bar,
     }
 }

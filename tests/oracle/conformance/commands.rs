@@ -88,6 +88,12 @@ pub(crate) fn failures(tables: &Tables) -> Vec<String> {
     failures
 }
 
+/// The names of all rows that [`failures`] runs, and of the commands that the engine rejects.
+pub(crate) fn names(tables: &Tables) -> impl Iterator<Item = &str> {
+    let rows = tables.subjects.iter().flat_map(|subject| &subject.rows).map(|row| row.name.as_str());
+    rows.chain(UNSUPPORTED_COMMANDS.iter().flat_map(|table| table.names).copied())
+}
+
 /// The places of the engine's tables that no subject has, or that the engine does not know.
 pub(crate) fn places_apart(tables: &Tables) -> Vec<String> {
     let shown = tables.subjects.iter().flat_map(|subject| &subject.places);

@@ -120,6 +120,13 @@ fn every_option_and_command_is_as_its_table_says() {
 }
 
 #[test]
+fn each_row_of_later_versions_is_shown_by_a_case_or_a_test() {
+    let cases = corpus::load(&folder().join("cases"));
+    let failures = page::later_failures(&page::load(&folder()), &cases, &folder().join("../../.."));
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
 fn everything_that_is_refused_has_one_reason() {
     let failures = page::reason_failures(&page::load(&folder()));
     assert!(failures.is_empty(), "{}", failures.join("\n"));

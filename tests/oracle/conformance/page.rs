@@ -3,6 +3,7 @@
 //! `operators.json` names them by family, each with an example. The example is run, so that the page cannot say
 //! "supported" of what is rejected; and what is supported must be shown by cases. Commands are another table.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -73,6 +74,8 @@ struct Later {
     about: String,
     there: String,
     here: String,
+    /// The rules of cases, the names of rows of the other tables, and the tests (`file name`) that show what is here.
+    shown: Vec<String>,
 }
 
 /// Reads the tables.
@@ -126,6 +129,29 @@ fn shown(entry: &Entry, command: &Command, cases: &[Case]) -> usize {
     cases.iter().filter(uses).count()
 }
 
+/// Rows of later versions that nothing shows.
+pub(crate) fn later_failures(tables: &Tables, cases: &[Case], root: &Path) -> Vec<String> {
+    let operators = tables.families.iter().flat_map(|family| &family.operators);
+    let mut known: BTreeSet<&str> = operators.map(|entry| entry.name.as_str()).collect();
+    known.extend(cases.iter().map(|case| case.rule.as_str()));
+    known.extend(commands::names(&tables.commands));
+    let is_test = |shown: &str| {
+        shown.split_once(' ').is_some_and(|(file, name)| {
+            let text = fs::read_to_string(root.join(file)).unwrap_or_default();
+            text.contains(&format!("#[test]\nfn {name}() {{"))
+        })
+    };
+    let lost = |row: &Later| {
+        let is_lost = |shown: &&String| !known.contains(shown.as_str()) && !is_test(shown);
+        let about = &row.about;
+        if row.shown.is_empty() {
+            return vec![format!("{about}: nothing shows it")];
+        }
+        row.shown.iter().filter(is_lost).map(|shown| format!("{about}: there is no '{shown}'")).collect()
+    };
+    tables.later.iter().flat_map(lost).collect()
+}
+
 /// Rejections without a reason, and reasons for nothing.
 pub(crate) fn reason_failures(tables: &Tables) -> Vec<String> {
     refusals::failures(&tables.reasons, &refused(tables))
@@ -157,7 +183,7 @@ pub(crate) fn print(tables: &Tables, cases: &[Case]) -> String {
     page.push_str(
         "\n## What later versions of MongoDB do\n\n| since | about | there | here |\n|---|---|---|---|\n",
     );
-    for Later { since, about, there, here } in &tables.later {
+    for Later { since, about, there, here, .. } in &tables.later {
         let _ = writeln!(page, "| {since} | {about} | {there} | {here} |");
     }
     page.push_str(
