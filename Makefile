@@ -2,7 +2,7 @@
 # that has nothing but make and a shell; .ci/setup.sh says what it installs, and builds RocksDB once.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check package release release-check weekly house lint format clippy docs docs-without-rocksdb deny locks
+.PHONY: help setup env demo test bench ratios ratios-large tuning fuzz indexes crash damage power histories handovers memory valgrind coverage mutants soak tool features counters campaign interleavings in-memory collections compare compare-build compare-sequences rocksdb-check package release release-check weekly house lint format clippy docs docs-without-rocksdb deny locks
 
 # Parameters, as in `make crash KILLS=50000` and `make fuzz SECONDS_EACH=600 TARGETS=operations`.
 KILLS ?= 2000
@@ -99,6 +99,10 @@ damage: ## Damage every byte, or DAMAGE bytes, of the files that say what a data
 histories: ## Judge HISTORIES histories of several threads (SEED replays their choices).
 	@$(SETUP) && CAIRNDB_HISTORIES=$(HISTORIES) $(if $(SEED),CAIRNDB_SEED=$(SEED)) \
 	    $(SUITES) --test oracle -- histories:: --nocapture
+
+handovers: ## Hand a collection over to a change stream beside writers, RUNS times: the copy equals the original (SEED replays).
+	@$(SETUP) && CAIRNDB_HANDOVERS=$(RUNS) $(if $(SEED),CAIRNDB_SEED=$(SEED)) \
+	    $(SUITES) --test api -- a_copy_that_is_handed_over --nocapture
 
 memory: ## Send requests that ask for too much to a process that has no more, and count what refused ones cost.
 	@$(SETUP) && $(SUITES) --test memory -- --nocapture

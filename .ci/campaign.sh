@@ -29,7 +29,7 @@ run() {
 }
 
 # What a suite tells of its work, among all that it and the harness say.
-told() { grep -oE '(power|crash|numbered|transacting|torn|expiring|replacing|uploading|damage|histories|histories of transactions|indexes|model|interleavings): .*|skipped: .*'; }
+told() { grep -oE '(power|crash|numbered|transacting|spending|torn|expiring|replacing|uploading|damage|histories|histories of transactions|indexes|model|interleavings): .*|skipped: .*'; }
 
 # Lines that differ in nothing but their numbers become one with the sums. Times, seeds and where deaths fell are left out.
 add_up() {

@@ -12,6 +12,7 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$CAIRNDB_CACHE/target}"
 step "killed processes, and damaged files" make crash KILLS=2000 DAMAGE=50000
 step "power failures, failed operations, deaths" make power CUTS=6000 FAULTS=2500 DEATHS_EACH=1
 step "histories of several threads" make histories HISTORIES=1000
+step "collections handed over to change streams" make handovers RUNS=1000
 step "questions with indexes and without" make indexes QUERIES=100000
 step "the tool beside a writer, and killed" make tool SECONDS=60 KILLS=40
 step "many connections" make soak SECONDS=120 CONNECTIONS=200

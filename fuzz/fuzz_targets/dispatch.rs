@@ -14,23 +14,30 @@ use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 /// Names of commands, and of what is in them.
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 28] = [
     "hello", "ping", "insert", "find", "getMore", "killCursors", "update", "delete", "findAndModify", "count",
     "distinct", "create", "drop", "createIndexes", "dropIndexes", "listIndexes", "listCollections", "dbStats",
     "collStats", "createSequence", "sequenceNext", "setAcquirer", "serverStatus", "bogus",
+    "aggregate", "commitTransaction", "abortTransaction", "collMod",
 ];
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 31] = [
     "filter", "documents", "updates", "deletes", "q", "u", "_id", "cursors", "batchSize", "limit", "query", "key",
     "indexes", "name", "options", "lsid", "id", "writeConcern", "ordered", "$set",
+    "pipeline", "cursor", "$changeStream", "resumeAfter", "startAtOperationTime", "fullDocument", "exactlyOnce",
+    "txnNumber", "autocommit", "startTransaction", "changeStreamPreAndPostImages",
 ];
-const TEXTS: [&str; 6] = ["a", "b", "n", "own", "shared", ""];
+const TEXTS: [&str; 8] = ["a", "b", "n", "own", "shared", "", "updateLookup", "required"];
 
 fuzz_target!(|bytes: &[u8]| {
     let folder = tempfile::tempdir().expect("a folder");
     let client = Client::builder().memory_budget(8 << 20).open(folder.path().join("db")).expect("a store");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let server = Server::builder(client.clone()).unbound().expect("a server");
+        // Alone, or as a replica set of one, which has transactions, sessions and change streams.
+        let builder = Server::builder(client.clone());
+        let is_set = bytes.first().is_some_and(|byte| byte % 2 == 1);
+        let builder = if is_set { builder.replica_set("rs") } else { builder };
+        let server = builder.unbound().expect("a server");
         let (mut near, far) = tokio::io::duplex(1 << 20);
         let serving = tokio::spawn(server.serve_stream(far));
         if RawDocument::from_bytes(bytes).is_ok() {

@@ -138,6 +138,24 @@ mod tests {
     use rocksdb::{DB, DBCompressionType, FlushOptions, Options};
 
     use super::*;
+    use crate::fixture::{Fixture, insert};
+
+    /// Who uses neither tokens nor change streams pays for their families with less than a mebibyte.
+    #[test]
+    fn the_families_of_tokens_and_changes_take_little_memory_while_they_are_idle() {
+        let fixture = Fixture::new();
+        for number in 0..20_000_u32 {
+            insert(&fixture.store, &number.to_be_bytes()).expect("stored");
+        }
+        let bytes: u64 = [Family::Outcomes, Family::Changes]
+            .into_iter()
+            .flat_map(|family| {
+                ["rocksdb.cur-size-all-mem-tables", "rocksdb.estimate-table-readers-mem"]
+                    .map(|property| fixture.database.number_of(family, property))
+            })
+            .sum();
+        assert!(bytes > 0 && bytes < 1 << 20, "{bytes}");
+    }
     use crate::format::StoreId;
 
     /// A database that does not compact before it is asked to.

@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use cairndb::Client;
 use cairndb::bson::{Bson, Document, doc};
+use cairndb::{ChangeStreamPreAndPostImages, Client, FullDocumentBeforeChangeType, FullDocumentType};
 
 use cairndb_tests::race::wait_until;
 
-use crate::Fixture;
 use crate::change_streams::{Stream, next, orders, watch};
+use crate::{Fixture, refused};
 
 /// Closing ends a stream, whether it waits already or not.
 #[track_caller]
@@ -142,4 +142,21 @@ fn a_stream_that_is_not_read_gives_its_snapshot_back() {
     client.close().expect("closed");
     let ended = stream.next().expect("an error").expect_err("closed");
     assert!(matches!(ended.kind(), cairndb::ErrorKind::Closed), "{ended}");
+}
+
+/// Its documents before and after the change are below the limit, and both together are not.
+#[test]
+fn an_event_that_is_too_large_ends_the_stream() {
+    let fixture = Fixture::new();
+    let images = ChangeStreamPreAndPostImages { enabled: true };
+    let shop = fixture.client.database("shop");
+    shop.create_collection("orders").change_stream_pre_and_post_images(images).run().expect("made");
+    let orders = orders(&fixture.client);
+    let watch = orders.watch().full_document_before_change(FullDocumentBeforeChangeType::Required);
+    let mut stream = watch.full_document(FullDocumentType::Required).run().expect("opened");
+    orders.insert_one(doc! { "_id": 1, "text": "x".repeat(9 << 20) }).run().expect("stored");
+    orders.update_one(doc! { "_id": 1 }, doc! { "$set": { "n": 1 } }).run().expect("updated");
+    assert_eq!(next(&mut stream).document_key, Some(doc! { "_id": 1 }));
+    refused(stream.next().expect("an error"), 10334, "an event of the change stream has ");
+    assert!(stream.next().is_none() && !stream.is_alive());
 }

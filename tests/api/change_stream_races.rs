@@ -2,6 +2,8 @@
 //! switching the log on misses no later write.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use cairndb::bson::{Bson, Document, doc};
@@ -29,7 +31,8 @@ fn contents(collection: &Collection<Document>) -> BTreeMap<String, Document> {
     found.map(|found| (doc! { "_id": found.get("_id") }.to_string(), found)).collect()
 }
 
-/// Every event once, in the order of positions, and that of each document as it was written.
+/// Every event once, in the order of positions, and that of each document as it was written. A write that had ended before another one
+/// began comes before it, and nothing comes between the writes of a transaction.
 #[test]
 fn beside_writers_each_write_is_shown_once_and_in_order() {
     const WRITERS: i32 = 16;
@@ -37,22 +40,36 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     let fixture = Fixture::new();
     let orders = orders(&fixture.client);
     let mut stream = watch(&orders);
+    let (clock, ends) = (AtomicI64::new(1), Mutex::new(BTreeMap::new()));
+    let tick = || clock.fetch_add(1, Ordering::SeqCst);
     race(0..WRITERS, |id| {
+        let mut ended = BTreeMap::new();
         let concern = if id % 2 == 0 { WriteConcern::journaled() } else { WriteConcern::default() };
         orders.insert_one(doc! { "_id": id, "n": 0 }).write_concern(concern.clone()).run().expect("stored");
-        for _ in 0..WRITES {
+        for write in 0..WRITES {
             // Its own document, and one that all change.
-            orders
-                .update_one(doc! { "_id": id }, doc! { "$inc": { "n": 1 } })
-                .write_concern(concern.clone())
-                .run()
-                .expect("updated");
+            let began = tick();
+            let update = doc! { "$inc": { "n": 1 }, "$set": { "began": began } };
+            let update = orders.update_one(doc! { "_id": id }, update).write_concern(concern.clone());
+            update.run().expect("updated");
+            ended.insert(began, tick());
             let shared = orders.update_one(doc! { "_id": -1 }, doc! { "$inc": { "n": 1 } }).upsert(true);
             shared.run().expect("updated");
+            if write % 8 == 0 {
+                let mut session = fixture.client.start_session().run().expect("a session");
+                session.start_transaction().run().expect("begun");
+                for part in 0..2 {
+                    let document = doc! { "_id": pair(id, write) + part, "n": 0 };
+                    orders.insert_one(document).session(&mut session).run().expect("staged");
+                }
+                session.commit_transaction().run().expect("committed");
+            }
         }
+        ends.lock().expect("not poisoned").append(&mut ended);
     });
+    let ends = ends.into_inner().expect("not poisoned");
     let mut counts: BTreeMap<i32, i32> = BTreeMap::new();
-    let mut last = None;
+    let (mut last, mut last_began, mut first_of_pair) = (None, 0, None);
     for event in through(&orders, &mut stream) {
         let place = (event.cluster_time, event.id.clone());
         assert!(
@@ -69,10 +86,29 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
         assert_eq!(kind == "insert", is_first);
         assert!(is_first || n == *count + 1, "{n} after {count}");
         *count = n;
+        if let Ok(began) = told.get_i64("began") {
+            assert!(ends[&began] > last_began, "it had ended before one began that was shown before it");
+            last_began = last_began.max(began);
+        }
+        let id = id.as_i32().expect("a number");
+        if let Some(first) = first_of_pair.take() {
+            assert_eq!((id - 1, event.cluster_time), first, "a transaction is divided");
+        } else if id >= FIRST_PAIR {
+            first_of_pair = Some((id, event.cluster_time));
+        }
     }
-    let expected = (0..WRITERS).map(|id| (id, WRITES)).chain([(-1, WRITERS * WRITES)]).collect();
+    let pairs = (0..WRITERS).flat_map(|id| (0..WRITES).step_by(8).map(move |write| pair(id, write)));
+    let pairs = pairs.flat_map(|first| [(first, 0), (first + 1, 0)]);
+    let expected = (0..WRITERS).map(|id| (id, WRITES)).chain([(-1, WRITERS * WRITES)]).chain(pairs).collect();
     assert_eq!(counts, expected);
     fixture.verify_clean();
+}
+
+const FIRST_PAIR: i32 = 1000;
+
+/// The first id of two documents of one transaction.
+fn pair(writer: i32, write: i32) -> i32 {
+    FIRST_PAIR + writer * 1000 + write * 2
 }
 
 /// Read at a time, and watched from there, copies become what the original is: in as many runs as the variable says.
@@ -143,19 +179,20 @@ fn write(orders: &Collection<Document>, choices: &mut Choices, rounds: u64) {
 /// A stream that begins beside writers shows each write that begins after it is open.
 #[test]
 fn switching_on_beside_writers_misses_no_later_write() {
+    const WRITERS: i32 = 16;
     let fixture = Fixture::new();
     for round in 0..8 {
         let orders = fixture.client.database("shop").collection::<Document>(&format!("orders{round}"));
         orders.insert_one(doc! { "_id": "first" }).run().expect("stored");
-        let is_open = std::sync::atomic::AtomicBool::new(false);
-        let shown = std::sync::Mutex::new((Vec::new(), Vec::new()));
-        race(0..5, |thread| {
+        let is_open = AtomicBool::new(false);
+        let shown = Mutex::new((Vec::new(), Vec::new()));
+        race(0..=WRITERS, |thread| {
             if thread == 0 {
                 let mut stream = watch(&orders);
-                is_open.store(true, std::sync::atomic::Ordering::SeqCst);
+                is_open.store(true, Ordering::SeqCst);
                 let mut ids = Vec::new();
                 let mut ends = 0;
-                while ends < 4 {
+                while ends < WRITERS {
                     let id = told(&next(&mut stream)).1;
                     ends += i32::from(id.as_str().is_some());
                     ids.push(id.to_string());
@@ -164,8 +201,8 @@ fn switching_on_beside_writers_misses_no_later_write() {
                 return;
             }
             let mut later = Vec::new();
-            for n in 0..400 {
-                let begins_later = is_open.load(std::sync::atomic::Ordering::SeqCst);
+            for n in 0..100 {
+                let begins_later = is_open.load(Ordering::SeqCst);
                 let id = thread * 1000 + n;
                 orders.insert_one(doc! { "_id": id }).run().expect("stored");
                 if begins_later {
@@ -175,7 +212,7 @@ fn switching_on_beside_writers_misses_no_later_write() {
                     break;
                 }
             }
-            while !is_open.load(std::sync::atomic::Ordering::SeqCst) {
+            while !is_open.load(Ordering::SeqCst) {
                 thread::yield_now();
             }
             orders.insert_one(doc! { "_id": format!("end{thread}") }).run().expect("stored");

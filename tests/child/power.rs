@@ -324,6 +324,10 @@ impl<'a> Writer<'a> {
             self.tell(Record::Done { tag, version: 1 })?;
         }
         let insert = self.tagged.insert_one(workload::document(tag, 1)).write_concern(self.concern(tag, 1));
+        let insert = match power::token(tag) {
+            Some(token) => insert.exactly_once(token),
+            None => insert,
+        };
         let InsertOneResult { inserted_id: id, .. } = insert.run()?;
         self.tell(Record::Done { tag, version: 1 })?;
         self.own.push(Own { tag, version: 1, id });

@@ -11,7 +11,7 @@ use cairndb::{
 const MARKS: &str = "marks";
 
 /// A copy of the collections of a database, by their names and the `_id`s of their documents.
-type Copy = BTreeMap<String, BTreeMap<String, Document>>;
+pub type Copy = BTreeMap<String, BTreeMap<String, Document>>;
 
 /// A copy, and the token after which its stream goes on.
 #[derive(Debug)]
@@ -37,11 +37,16 @@ impl Follower {
         Ok(Self { database: name.to_owned(), token, copy, marks: 0, applied: 0 })
     }
 
-    /// Applies what has happened since. Nothing else may write.
+    /// Applies what has happened since. Nothing else may write. `check` looks at the copy between the events of one moment and those of
+    /// the next: all events of a transaction are of one.
     ///
     /// # Errors
     /// Where the copy is not what the database is then, and where an event makes no sense.
-    pub fn follow(&mut self, client: &Client) -> Result<(), String> {
+    pub fn follow(
+        &mut self,
+        client: &Client,
+        check: impl Fn(&Copy) -> Result<(), String>,
+    ) -> Result<(), String> {
         let database = client.database(&self.database);
         self.marks += 1;
         let mark = doc! { "_id": self.marks };
@@ -60,6 +65,9 @@ impl Follower {
             let is_end = event.document_key.as_ref() == Some(&mark) && is_of(&event, MARKS);
             if last.is_some_and(|last| event.cluster_time < last) {
                 return Err(format!("an event at {:?} after {last:?}", event.cluster_time));
+            }
+            if last != Some(event.cluster_time) {
+                check(&self.copy).map_err(|fault| format!("before {:?}: {fault}", event.cluster_time))?;
             }
             last = Some(event.cluster_time);
             self.token = event.id.clone();

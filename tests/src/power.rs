@@ -24,6 +24,11 @@ pub fn is_journaled(tag: u64, version: u64) -> bool {
     mix(mix(tag) ^ version).is_multiple_of(8)
 }
 
+/// The token of the call that inserts a document alone. Half of these calls have one.
+pub fn token(tag: u64) -> Option<String> {
+    mix(mix(tag) ^ 5).is_multiple_of(2).then(|| format!("power {tag}"))
+}
+
 fn tokens(client: &Client) -> Collection<Document> {
     client.database(DATABASE).collection("tokens")
 }
@@ -62,6 +67,7 @@ pub fn planted(name: &str) -> Option<PlantedFault> {
         "reserve-not-synced" => PlantedFault::ReserveNotSynced,
         "entries-apart" => PlantedFault::EntriesApart,
         "folder-not-synced" => PlantedFault::FolderNotSynced,
+        "tokens-apart" => PlantedFault::TokensApart,
         "events-shown-early" => PlantedFault::EventsShownEarly,
         "writes-not-handed-over" => PlantedFault::WritesNotHandedOver,
         _ => return None,

@@ -5,7 +5,10 @@ use cairndb::bson::{Bson, Document, doc};
 use cairndb::{AutoIncrement, Client, Collection, Contract, Error, ReturnDocument, WriteConcern};
 
 use crate::choices::mix;
+use crate::following::Copy;
 
+/// The database of all that is written.
+pub const DATABASE: &str = "crash";
 /// The threads, as tags of the journal.
 pub const THREADS: u64 = 3;
 /// The number of versions that one life may have. Versions ascend through all lives.
@@ -25,7 +28,7 @@ pub struct Answer {
 }
 
 fn collection(client: &Client, name: &str) -> Collection<Document> {
-    client.database("crash").collection(name)
+    client.database(DATABASE).collection(name)
 }
 
 /// Which kind of call makes a version.
@@ -40,7 +43,7 @@ pub fn course(tag: u64, version: u64) -> u64 {
 
 /// Makes what is written to, unless it is there.
 pub fn make(client: &Client) -> Result<(), Error> {
-    let database = client.database("crash");
+    let database = client.database(DATABASE);
     if !database.list_collection_names().run()?.iter().any(|name| name == "invoices") {
         let field = AutoIncrement::builder().field("n").contract(Contract::Gapless).build();
         database.create_collection("invoices").auto_increment(field).run()?;
@@ -166,4 +169,15 @@ pub fn check_numbers(client: &Client) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a copy by events has each transaction whole, or not at all.
+pub fn check_copy(copy: &Copy) -> Result<(), String> {
+    let counters = copy.get("counters").into_iter().flatten();
+    let counted: i64 = counters.map(|(_, counter)| counter.get_i64("n").unwrap_or_default()).sum();
+    let steps = copy.get("steps").map_or(0, std::collections::BTreeMap::len);
+    if usize::try_from(counted) == Ok(steps) {
+        return Ok(());
+    }
+    Err(format!("a transaction is divided: {counted} is counted, and {steps} steps are there"))
 }

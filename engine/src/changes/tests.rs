@@ -6,12 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bson::{Document, doc};
+use bson::{Document, Timestamp, doc};
 use query::operation::OperationContext;
 use store::Family;
+use store::keys::{META_LOG, META_LOG_LOW, META_LOG_MARK, event_key};
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
+use store::write::{Batch, CommitLevel};
 
+use crate::changes::log::scope_key;
 use crate::client::Client;
 use crate::collection::Collection;
 use crate::options::{Durability, PlantedFault, WriteConcern};
@@ -354,4 +357,137 @@ fn a_stream_that_waits_holds_no_snapshot() {
     things.insert_one(doc! { "_id": 2 }).run().expect("stored");
     let event = stream.next().expect("it waits").expect("read");
     assert_eq!(event.document_key, Some(doc! { "_id": 2 }));
+}
+
+/// The mark says how far an earlier life may have come, whatever the clock says.
+#[test]
+fn a_clock_that_has_gone_back_gives_later_positions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || Client::open(folder.path().join("db")).expect("opened");
+    let client = open();
+    let things = logged(&client);
+    {
+        let engine = client.shared().engine();
+        let database = engine.store.enter().expect("open");
+        // As a clock that is an hour ahead would have it.
+        engine.catalog.log.rounds.positions.take(super::log::now() + (3600 << 32));
+        engine.catalog.log.take_position(engine.storage(&database)).expect("raised");
+    }
+    let mut stream = things.watch().run().expect("opened");
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let first = stream.next().expect("it waits").expect("an event");
+    drop((stream, things));
+    client.close().expect("closed");
+    let client = open();
+    let things = client.database("test").collection::<Document>("things");
+    let mut stream = things.watch().resume_after(first.id).run().expect("opened");
+    things.insert_one(doc! { "_id": 2 }).run().expect("stored");
+    let second = stream.next().expect("it waits").expect("an event");
+    assert_eq!(second.document_key, Some(doc! { "_id": 2 }));
+    assert!(second.cluster_time > first.cluster_time && first.cluster_time > Some(now_and(1800)));
+}
+
+/// The time in so many seconds.
+fn now_and(seconds: u32) -> Timestamp {
+    super::log::timestamp(super::log::now() + (u64::from(seconds) << 32))
+}
+
+/// A collection that is not watched writes no event.
+#[test]
+fn what_is_not_watched_writes_nothing_into_the_log() {
+    let client = in_memory(PlantedFault::None);
+    drop(logged(&client));
+    let others = client.database("test").collection::<Document>("others");
+    for id in 0..100 {
+        others.insert_one(doc! { "_id": id }).run().expect("stored");
+        others.update_one(doc! { "_id": id }, doc! { "$set": { "n": 1 } }).run().expect("updated");
+    }
+    others.delete_many(doc! {}).run().expect("deleted");
+    let engine = client.shared().engine();
+    let database = engine.store.enter().expect("open");
+    let snapshot = Snapshot::take(&database);
+    let unlimited = OperationContext::unlimited();
+    let mut scan = Scan::open(&snapshot, Family::Changes, (Vec::new(), None), CacheUse::Bypass, &unlimited);
+    assert!(!scan.advance().expect("a step") && engine.catalog.log.bytes() == 0);
+}
+
+/// Puts or deletes a key as a damaged disk has it, and returns what an audit says of it.
+#[track_caller]
+fn is_named(family: Family, key: &dyn Fn(u64) -> Vec<u8>, value: Option<&[u8]>, words: &str) {
+    let client = in_memory(PlantedFault::None);
+    let things = logged(&client);
+    let mut stream = things.watch().max_await_time(Duration::ZERO).run().expect("opened");
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let engine = client.shared().engine();
+    let database = engine.store.enter().expect("open");
+    let last = engine.catalog.log.last();
+    let event = database.get(Family::Changes, &event_key(last, 0)).expect("read").expect("an event").to_vec();
+    let key = key(last);
+    let mut batch = Batch::new(&database);
+    match value {
+        Some(b"the event") => batch.put(family, &key, &event),
+        Some(value) => batch.put(family, &key, value),
+        None => batch.delete(family, &key),
+    }
+    engine.store.commit(batch, CommitLevel::Buffered).expect("stored");
+    let findings = client.verify().expect("audited").findings;
+    let is_found = findings
+        .iter()
+        .any(|finding| format!("{finding:?}").contains(family.name()) && finding.problem.contains(words));
+    assert!(is_found, "{words}: {findings:?}");
+    // A reader gets what is whole, or an error, and nothing panics.
+    while let Ok(Some(_)) = stream.next_if_any() {}
+}
+
+/// Each kind of damage is named with its family and key.
+#[test]
+fn damaged_events_and_marks_are_named() {
+    let later = |seconds: u64, ordinal: u32| {
+        move |last: u64| event_key(last + (seconds << 32) + u64::from(seconds == 0), ordinal).to_vec()
+    };
+    let whole = Some(&b"the event"[..]);
+    is_named(Family::Changes, &|_| vec![0; 11], whole, "the key is not a position and an ordinal");
+    is_named(Family::Changes, &later(0, 1), whole, "has the number 1 in its commit, and 0 is missing");
+    is_named(Family::Changes, &later(3600, 0), whole, "the position is above the mark");
+    is_named(Family::Changes, &later(0, 0), Some(b"\xff"), "");
+    is_named(Family::Changes, &|last| event_key(last, 0).to_vec(), Some(b""), "");
+    let meta = |key: &[u8]| {
+        let key = key.to_vec();
+        move |_: u64| key.clone()
+    };
+    let far = (u64::MAX / 2).to_be_bytes();
+    is_named(Family::Meta, &meta(META_LOG), None, "the log has no id");
+    is_named(
+        Family::Meta,
+        &meta(META_LOG_MARK),
+        Some(b"7 bytes"),
+        "the value has another length than 8 bytes",
+    );
+    is_named(Family::Meta, &meta(META_LOG_LOW), Some(b"short"), "the value has another length than 12 bytes");
+    is_named(Family::Meta, &meta(&scope_key("test.things")), Some(&far), "since a position above the mark");
+    is_named(Family::Meta, &meta(&scope_key("test.things")), Some(b"x"), "no name has changes logged");
+}
+
+/// An event that should have gone is named, and one that cannot be decoded ends a stream with an error that names its key.
+#[test]
+fn what_is_left_of_forgotten_events_is_named_and_what_is_damaged_ends_a_stream() {
+    let client = in_memory(PlantedFault::None);
+    let things = logged(&client);
+    let mut stream = things.watch().run().expect("opened");
+    things.insert_one(doc! { "_id": 1 }).run().expect("stored");
+    let engine = client.shared().engine();
+    let database = engine.store.enter().expect("open");
+    let key = event_key(engine.catalog.log.last(), 0);
+    let put = |family, key: &[u8], value: &[u8]| {
+        let mut batch = Batch::new(&database);
+        batch.put(family, key, value);
+        engine.store.commit(batch, CommitLevel::Buffered).expect("stored");
+    };
+    put(Family::Meta, META_LOG_LOW, &key);
+    let findings = client.verify().expect("audited").findings;
+    assert!(findings.iter().any(|finding| finding.problem.contains("should be forgotten")), "{findings:?}");
+    put(Family::Changes, &key, b"\xff");
+    let error = stream.next().expect("an error").expect_err("it is damaged");
+    assert!(error.is_corruption() && error.to_string().contains("changes"), "{error}");
+    assert!(stream.next().is_none());
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cairndb::bson::{Bson, Document, Timestamp, doc};
 
 use crate::auth::{code, guarded_set, logged_in};
-use crate::peer::Peer;
+use crate::peer::{Peer, message, reply};
 use crate::transactions::session;
 use crate::{Fixture, PATIENCE};
 
@@ -244,6 +244,10 @@ fn what_is_no_change_stream_is_refused() {
             20,
         ),
         (
+            doc! { "aggregate": "orders", "pipeline": [{ "$changeStream": {} }, { "$unknown": 1 }], "cursor": {} },
+            40_324,
+        ),
+        (
             doc! { "aggregate": "orders", "pipeline": [{ "$match": {} }, { "$changeStream": {} }], "cursor": {} },
             40_602,
         ),
@@ -254,6 +258,9 @@ fn what_is_no_change_stream_is_refused() {
     ] {
         let reply = run(&mut peer, command.clone());
         assert_eq!(code(&reply), expected, "{command}: {reply}");
+        let labels = reply.get_array("errorLabels").map(Vec::as_slice).unwrap_or_default();
+        let is_lost = labels.contains(&Bson::from("NonResumableChangeStreamError"));
+        assert_eq!(is_lost, expected == 286, "{command}: {reply}");
     }
     for database in ["admin", "local", "config"] {
         let mut command = watch(1, doc! {});
@@ -297,5 +304,39 @@ fn drivers_go_on_after_failures_with_a_label() {
         let labels = reply.get_array("errorLabels").cloned().unwrap_or_default();
         assert_eq!(code(&reply), failing, "{reply}");
         assert_eq!(labels.contains(&"ResumableChangeStreamError".into()), is_labelled, "{reply}");
+    }
+}
+
+/// Batches wait in no thread, and one event answers them all.
+#[test]
+fn hundreds_of_batches_that_wait_take_no_thread_each() {
+    const STREAMS: usize = 250;
+    let fixture = fixture();
+    let mut other = fixture.peer();
+    insert(&mut other, vec![doc! { "_id": 0 }]);
+    let threads = || std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count);
+    let before = threads();
+    let mut peers: Vec<Peer> = (0..STREAMS).map(|_| fixture.peer()).collect();
+    for peer in &mut peers {
+        let opened = batch(&run(peer, watch("orders", doc! {})));
+        let more = doc! { "getMore": opened.id, "collection": "orders", "maxTimeMS": LONG, "$db": "shop" };
+        assert!(peer.send(&message(more).bytes(1, 0)));
+    }
+    let waiting = |peer: &mut Peer| {
+        let running = peer.run(doc! { "currentOp": 1, "op": "getmore", "$db": "admin" });
+        running.get_array("inprog").expect("a list").len()
+    };
+    let begin = Instant::now();
+    while waiting(&mut other) < STREAMS {
+        assert!(begin.elapsed() < PATIENCE, "{} wait", waiting(&mut other));
+        thread::park_timeout(Duration::from_millis(1));
+    }
+    // Those of other tests come and go.
+    assert!(threads() < before + STREAMS / 2, "{before} threads became {}", threads());
+    insert(&mut other, vec![doc! { "_id": 1 }]);
+    for peer in &mut peers {
+        let (_, answer) = peer.receive().expect("an answer");
+        let found = batch(&reply(&answer));
+        assert_eq!(kinds(&found.events), ["insert"]);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use cairndb::Client;
 use cairndb_tests::choices::{SEED_VARIABLE, number_from_environment, seed};
+use cairndb_tests::following::Follower;
 use cairndb_tests::journal::{Record, Step};
 use cairndb_tests::spending::{self, Answer, KINDS, THREADS, kind};
 
@@ -29,6 +30,7 @@ struct Spent {
     /// The last call of each thread that was acknowledged.
     acknowledged: BTreeMap<u64, u64>,
     answered: u64,
+    follower: Option<Follower>,
     /// Calls without an answer that had happened, and that had not.
     kept: u64,
     lost: u64,
@@ -81,6 +83,10 @@ impl Audited for Spent {
         }
         spending::check_numbers(client)?;
         self.answers.clear();
+        match &mut self.follower {
+            Some(follower) => follower.follow(client, spending::check_copy)?,
+            none => *none = Some(Follower::begin(client, spending::DATABASE)?),
+        }
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;
         if report.is_clean() { Ok(()) } else { Err(format!("verify found: {:?}", report.findings)) }
     }
@@ -132,12 +138,14 @@ fn what_has_a_token_happens_once_however_often_it_is_killed() {
     let sum = |part: fn(&Spent) -> u64| oracles.iter().map(part).sum::<u64>();
     let (answered, kept, lost) =
         (sum(|oracle| oracle.answered), sum(|oracle| oracle.kept), sum(|oracle| oracle.lost));
+    let followed = sum(|oracle| oracle.follower.as_ref().map_or(0, |follower| follower.applied));
     say(&format!(
-        "spending: {kills} kills; {answered} answered, of those without an answer {kept} had happened and {lost} had not, in {:.0} s; {SEED_VARIABLE}={seed}",
+        "spending: {kills} kills; {answered} answered, of those without an answer {kept} had happened and {lost} had not, {followed} events followed, in {:.0} s; {SEED_VARIABLE}={seed}",
         started.elapsed().as_secs_f64()
     ));
     assert!(answered > kills, "the children hardly wrote");
     assert!(kept > 0 && lost > 0, "no kill fell within a call");
+    assert!(followed > answered / 2, "the streams hardly showed anything");
 }
 
 #[test]

@@ -14,11 +14,18 @@ use crate::power::full::{
 };
 use crate::power::say;
 
-/// Writes until another program's file leaves a commit no room, makes room, and writes on.
-fn fill_and_go_on(client: &Client, small: &Small) -> Filled {
+/// Writes until another program's file leaves a commit no room, which is one with a token or not, makes room, and writes on.
+fn fill_and_go_on(client: &Client, small: &Small, with_token: bool) -> Filled {
     let mut filled = Filled::default();
-    let mut insert =
-        |id: i64| match things(client).insert_one(doc! { "_id": id, "padding": padding(id) }).run() {
+    let mut without_answer = Vec::new();
+    let tokened = |id: i64| {
+        let document = doc! { "_id": id, "padding": padding(id) };
+        things(client).insert_one(document).exactly_once(format!("thing {id}")).run()
+    };
+    let mut insert = |id: i64| {
+        let document = doc! { "_id": id, "padding": padding(id) };
+        let done = if id % 2 == 0 { things(client).insert_one(document).run() } else { tokened(id) };
+        match done {
             Ok(_) => {
                 filled.acknowledged.push(id);
                 false
@@ -26,16 +33,25 @@ fn fill_and_go_on(client: &Client, small: &Small) -> Filled {
             Err(error) => {
                 is_full(&error);
                 filled.refused += 1;
+                without_answer.push(id);
                 error.is_commit_unknown()
             }
-        };
+        }
+    };
     assert!(!(0..200).any(&mut insert), "there is room");
     fill_from_outside(small);
-    assert!((200..100_000).any(insert), "no commit has met the full disk");
+    let first = if with_token { 201 } else { 200 };
+    assert!((first..100_000).step_by(2).any(insert), "no commit has met the full disk");
     assert_eq!(client.metrics().expect("open").state, StoreState::Full);
     fs::remove_file(small.ballast()).expect("removed");
     go_on(client, &mut filled);
     assert_eq!(client.metrics().expect("open").state, StoreState::Open);
+    // Made again, each call with a token happens once.
+    for id in without_answer.into_iter().filter(|id| id % 2 != 0) {
+        let (first, second) = (tokened(id).expect("there is room"), tokened(id).expect("there is room"));
+        assert!(second.was_replayed && first.inserted_id == second.inserted_id, "{first:?} {second:?}");
+        filled.acknowledged.push(id);
+    }
     filled
 }
 
@@ -72,7 +88,7 @@ fn a_stream_goes_on_once_there_is_room() {
         drop(things(&client).watch().run().expect("the log is switched on"));
         let began = client.operation_time().expect("open");
         let mut stream = from(&client, began);
-        let filled = fill_and_go_on(&client, &small);
+        let filled = fill_and_go_on(&client, &small, is_journaled);
         audit(&client, &filled);
         let stored = stored(&client);
         let order = shown(&mut stream, stored.len());
@@ -101,7 +117,7 @@ fn the_log_is_shortened_again_once_there_is_room() {
     let limit = 1 << 20;
     let client = options(false).change_log_bytes_max(limit).open(small.path()).expect("made");
     drop(things(&client).watch().run().expect("opened"));
-    let mut filled = fill_and_go_on(&client, &small);
+    let mut filled = fill_and_go_on(&client, &small, true);
     // More than the limit, all of it after what was rejected.
     for id in -1000..0 {
         let document = doc! { "_id": id, "padding": padding(id) };

@@ -222,6 +222,8 @@ pub(crate) fn judge(oracle: &mut Oracle, image: &Image) -> Result<(), String> {
     let client =
         small().open(scratch.path()).map_err(|error| format!("the folder does not open: {error:?}"))?;
     oracle.audit(&client)?;
+    // What this writes goes with the copy.
+    oracle.repeat(&client)?;
     client.close().map_err(|error| format!("the folder does not close: {error:?}"))?;
     if started.elapsed() > LIFE_MAX {
         return Err("opening, reading and closing took minutes".to_owned());

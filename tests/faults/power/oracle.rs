@@ -91,6 +91,8 @@ pub(crate) struct Oracle {
     given_by_sequence: HashSet<i64>,
     /// Values of documents that are on stable storage.
     durable_values: HashSet<i64>,
+    /// The inserts of all lives that had a token, and whether each is known to have happened.
+    with_tokens: BTreeMap<u64, bool>,
     /// Acknowledged operations, over all lives.
     pub(crate) acknowledged: u64,
     /// Of these, what a power failure rightly lost.
@@ -112,7 +114,12 @@ impl Oracle {
         self.heard += 1;
         match record {
             Record::Opened => self.open(),
-            Record::Begun { tag, version } => self.begin(tag..tag + 1, version),
+            Record::Begun { tag, version } => {
+                if version == 1 && power::token(tag).is_some() {
+                    self.with_tokens.insert(tag, false);
+                }
+                self.begin(tag..tag + 1, version);
+            }
             Record::ManyBegun { first, count } => self.begin(first..first + count, 1),
             Record::Done { tag, version } => return self.finish(tag, version),
             Record::ManyDone { first, .. } => return self.finish(first, 1),
@@ -262,6 +269,13 @@ impl Oracle {
         self.audit_index(&tagged.list_index_names().run().map_err(text)?)?;
         self.audit_values(client)?;
         events::audit(client, &stored)?;
+        let durable = self.operations.iter().filter(|write| write.done.is_some() && write.is_journaled);
+        let durable = durable.flat_map(|write| write.steps.iter().map(|(tag, _)| *tag));
+        for tag in stored.keys().copied().chain(durable) {
+            if let Some(has_happened) = self.with_tokens.get_mut(&tag) {
+                *has_happened = true;
+            }
+        }
         let history = |(tag, base): (u64, u64)| (tag, History { base, writes: Vec::new() });
         self.histories = stored.into_iter().map(history).collect();
         self.operations.clear();
@@ -269,6 +283,26 @@ impl Oracle {
         self.openings.clear();
         self.syncs.clear();
         self.unsynced_values.clear();
+        Ok(())
+    }
+
+    /// Makes every call with a token twice more, as a client does that got no answer: it happens once in all.
+    pub(crate) fn repeat(&self, client: &Client) -> Result<(), String> {
+        let tagged = workload::tagged(client);
+        for (tag, has_happened) in &self.with_tokens {
+            let Some(token) = power::token(*tag) else { continue };
+            let again = || {
+                let insert = tagged.insert_one(workload::document(*tag, 1)).exactly_once(token.clone());
+                insert.run().map_err(|error| format!("tag {tag}, made again: {error:?}"))
+            };
+            let (first, second) = (again()?, again()?);
+            if *has_happened && !first.was_replayed {
+                return Err(format!("tag {tag}, made again, happened a second time"));
+            }
+            if !second.was_replayed || second.inserted_id != first.inserted_id {
+                return Err(format!("tag {tag}, made again: {first:?}, and then {second:?}"));
+            }
+        }
         Ok(())
     }
 

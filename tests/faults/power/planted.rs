@@ -68,6 +68,11 @@ fn an_event_that_is_shown_before_the_sync_is_found() {
 }
 
 #[test]
+fn a_row_of_a_token_in_a_batch_of_its_own_is_found() {
+    check("tokens-apart", buffered, &["made again"]);
+}
+
+#[test]
 fn a_mark_that_is_raised_without_a_sync_is_found() {
     check("mark-not-synced", taking_values, &["twice", "does not open"]);
 }
