@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
         // Alone, or as a replica set of one, which has transactions, sessions and change streams.
         let builder = Server::builder(client.clone());
         let is_set = bytes.first().is_some_and(|byte| byte % 2 == 1);
-        let builder = if is_set { builder.replica_set("rs") } else { builder };
+        let builder = if is_set { builder.replica_set("rs").advertise("localhost:27017") } else { builder };
         let server = builder.unbound().expect("a server");
         let (mut near, far) = tokio::io::duplex(1 << 20);
         let serving = tokio::spawn(server.serve_stream(far));
