@@ -139,6 +139,7 @@ mod tests {
 
     use super::*;
     use crate::fixture::{Fixture, insert};
+    use crate::format::StoreId;
 
     /// Who uses neither tokens nor change streams pays for their families with less than a mebibyte.
     #[test]
@@ -156,7 +157,6 @@ mod tests {
             .sum();
         assert!(bytes > 0 && bytes < 1 << 20, "{bytes}");
     }
-    use crate::format::StoreId;
 
     /// A database that does not compact before it is asked to.
     struct Measured {

@@ -411,7 +411,7 @@ fn what_is_not_watched_writes_nothing_into_the_log() {
     assert!(!scan.advance().expect("a step") && engine.catalog.log.bytes() == 0);
 }
 
-/// Puts or deletes a key as a damaged disk has it, and returns what an audit says of it.
+/// Puts or deletes a key as a damaged disk has it, which an audit must name.
 #[track_caller]
 fn is_named(family: Family, key: &dyn Fn(u64) -> Vec<u8>, value: Option<&[u8]>, words: &str) {
     let client = in_memory(PlantedFault::None);
