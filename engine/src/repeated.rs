@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use base::error::Result;
-use bson::Document;
 use store::write::CommitLevel;
 
 use crate::options::WriteConcern;
-use crate::outcomes::once::{Call, Once};
+use crate::outcomes::once::{Call, Found, Once};
 use crate::outcomes::token::Token;
 use crate::shared::{Caller, Shared};
 
 /// A call as it is known before it is run.
 pub(crate) enum Known {
     /// It has happened, and was answered this.
-    Answered(Document),
+    Answered(Found),
     New(Arc<Once>),
 }
 
@@ -55,7 +54,7 @@ pub(crate) fn overtaken(
     once: &Once,
     has_failed: bool,
     concern: Option<&WriteConcern>,
-) -> Result<Option<Document>> {
+) -> Result<Option<Found>> {
     if has_failed && !once.is_stored() {
         // It may have met the effect of the other call: an `_id` that is in use, for example. That one's row came with it.
         look_again(shared, once)?;

@@ -29,6 +29,24 @@ impl Client {
         batch.put(Family::Outcomes, key, value);
         self.shared.store.commit(batch, CommitLevel::Delayed)
     }
+
+    /// The bytes of a row of the family `outcomes`, to store them changed.
+    ///
+    /// ```
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = cairndb::Client::open(folder.path().join("db"))?;
+    /// client.plant_outcome(b"no key", b"no row")?;
+    /// assert_eq!(client.planted_outcome(b"no key")?, Some(b"no row".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn planted_outcome(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let database = self.shared.store.enter()?;
+        let value = database.get(Family::Outcomes, key)?;
+        Ok(value.map(|value| value.to_vec()))
+    }
 }
 
 #[cfg(any(test, feature = "planted-faults"))]

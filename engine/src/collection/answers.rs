@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use base::error::{Error, Result};
+use base::error::Result;
 use base::generated::GeneratedValues;
 use base::insert_error::IndexedWriteError;
 use base::write_error::WriteError;
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use query::code::Code;
-use store::Family;
 
 use crate::collection::modify::Modified;
+use crate::outcomes::once::Undamaged;
 use crate::results::{DeleteResult, InsertOneResult, UpdateResult};
 use crate::write::outcome::{InsertOutcome, Inserted, InsertedSet};
 
@@ -29,8 +29,8 @@ pub(crate) trait Answer: Sized {
     /// The result as its row has it.
     fn to_answer(&self) -> Result<Document>;
 
-    /// The result of a row.
-    fn of_answer(answer: Document) -> Result<Self>;
+    /// The result of a row. Fails if it is not one that `to_answer` made, and says why.
+    fn of_answer(answer: Document) -> Undamaged<Self>;
 
     /// Whether it says that everything was rejected. That spends no token.
     fn is_refusal(&self) -> bool {
@@ -43,7 +43,7 @@ impl Answer for InsertOneResult {
         Ok(of_one(&self.inserted_id, &self.generated))
     }
 
-    fn of_answer(answer: Document) -> Result<Self> {
+    fn of_answer(answer: Document) -> Undamaged<Self> {
         let Inserted { id, generated } = inserted(answer)?;
         let last = generated.first();
         Ok(Self::new(id, generated, last).replayed())
@@ -58,7 +58,7 @@ impl Answer for UpdateResult {
         Ok(doc! { MATCHED: signed(self.matched_count), CHANGED: signed(self.modified_count) })
     }
 
-    fn of_answer(mut answer: Document) -> Result<Self> {
+    fn of_answer(mut answer: Document) -> Undamaged<Self> {
         let result = match answer.remove(ID) {
             Some(id) => Self::new(0, 0, Some(id)),
             None => Self::new(count(&answer, MATCHED)?, count(&answer, CHANGED)?, None),
@@ -72,7 +72,7 @@ impl Answer for DeleteResult {
         Ok(doc! { MATCHED: signed(self.deleted_count) })
     }
 
-    fn of_answer(answer: Document) -> Result<Self> {
+    fn of_answer(answer: Document) -> Undamaged<Self> {
         Ok(Self::new(count(&answer, MATCHED)?).replayed())
     }
 }
@@ -90,12 +90,14 @@ impl Answer for Modified {
         Ok(answer)
     }
 
-    fn of_answer(mut answer: Document) -> Result<Self> {
+    fn of_answer(mut answer: Document) -> Undamaged<Self> {
         let upserted_id = answer.remove(ID);
         let document = match answer.remove(SHOWN) {
             None => None,
-            Some(Bson::Document(shown)) => Some(RawDocumentBuf::try_from(&shown)?),
-            Some(_) => return Err(damaged("what it shows is not a document")),
+            Some(Bson::Document(shown)) => {
+                Some(RawDocumentBuf::try_from(&shown).map_err(|_| "what it shows is not BSON")?)
+            }
+            Some(_) => return Err("what it shows is not a document"),
         };
         let is_found = upserted_id.is_none() && count(&answer, MATCHED)? > 0;
         Ok(Self { is_found, document, upserted_id, was_replayed: true })
@@ -122,7 +124,7 @@ impl<S: InsertedSet> Answer for InsertOutcome<S> {
         Ok(answer)
     }
 
-    fn of_answer(mut answer: Document) -> Result<Self> {
+    fn of_answer(mut answer: Document) -> Undamaged<Self> {
         if answer.contains_key(ID) {
             // The only document of the call, which has committed by itself.
             return Ok(Self { was_replayed: true, ..Self::of_one(inserted(answer)?) });
@@ -155,8 +157,8 @@ fn of_one(id: &Bson, generated: &GeneratedValues) -> Document {
     answer
 }
 
-fn inserted(mut answer: Document) -> Result<Inserted> {
-    let id = answer.remove(ID).ok_or_else(|| damaged("it has no _id"))?;
+fn inserted(mut answer: Document) -> Undamaged<Inserted> {
+    let id = answer.remove(ID).ok_or("it has no _id")?;
     let generated = answer.remove(GENERATED).map(values_of).transpose()?.unwrap_or_default();
     Ok(Inserted { id, generated })
 }
@@ -165,11 +167,11 @@ fn document_of(generated: &GeneratedValues) -> Document {
     generated.iter().map(|(field, value)| (field.to_owned(), Bson::Int64(value))).collect()
 }
 
-fn values_of(generated: Bson) -> Result<GeneratedValues> {
-    let Bson::Document(generated) = generated else { return Err(damaged("its generated values are none")) };
+fn values_of(generated: Bson) -> Undamaged<GeneratedValues> {
+    let Bson::Document(generated) = generated else { return Err("its generated values are none") };
     let mut values = GeneratedValues::default();
     for (field, value) in generated {
-        let value = value.as_i64().ok_or_else(|| damaged("a generated value is not a number"))?;
+        let value = value.as_i64().ok_or("a generated value is not a number")?;
         values.push(&Arc::from(field), value);
     }
     Ok(values)
@@ -183,10 +185,10 @@ fn of_refused(refused: &IndexedWriteError) -> Bson {
     Bson::Document(document)
 }
 
-fn refused_of(refused: &Document) -> Result<IndexedWriteError> {
+fn refused_of(refused: &Document) -> Undamaged<IndexedWriteError> {
     let position = position(refused)?;
-    let code = refused.get_i32("c").map_err(|_| damaged("a refusal has no code"))?;
-    let message = refused.get_str("t").map_err(|_| damaged("a refusal has no message"))?.to_owned();
+    let code = refused.get_i32("c").map_err(|_| "a refusal has no code")?;
+    let message = refused.get_str("t").map_err(|_| "a refusal has no message")?.to_owned();
     let details = refused.get_document("d").ok().cloned();
     let mut refusal = *WriteError::boxed(Code::of(code), message);
     refusal.details = details;
@@ -194,36 +196,26 @@ fn refused_of(refused: &Document) -> Result<IndexedWriteError> {
     Ok(refusal.at(position))
 }
 
-fn position(document: &Document) -> Result<usize> {
+fn position(document: &Document) -> Undamaged<usize> {
     let position = document.get_i64("p").ok().and_then(|position| usize::try_from(position).ok());
-    position.ok_or_else(|| damaged("a document has no position"))
+    position.ok_or("a document has no position")
 }
 
-fn documents(array: Option<Bson>) -> Result<Vec<Document>> {
+fn documents(array: Option<Bson>) -> Undamaged<Vec<Document>> {
     let Some(array) = array else { return Ok(Vec::new()) };
-    let Bson::Array(array) = array else { return Err(damaged("its documents are not an array")) };
+    let Bson::Array(array) = array else { return Err("its documents are not an array") };
     let document = |value: Bson| {
-        let Bson::Document(document) = value else { return Err(damaged("a value of it is not a document")) };
+        let Bson::Document(document) = value else { return Err("a value of it is not a document") };
         Ok(document)
     };
     array.into_iter().map(document).collect()
 }
 
-fn count(answer: &Document, field: &str) -> Result<u64> {
+fn count(answer: &Document, field: &str) -> Undamaged<u64> {
     let count = answer.get_i64(field).ok().and_then(|count| u64::try_from(count).ok());
-    count.ok_or_else(|| damaged("it has no count"))
+    count.ok_or("it has no count")
 }
 
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// The error of a row whose result is not one of its call.
-#[cold]
-pub(super) fn damaged(reason: &str) -> Error {
-    Error::corruption(
-        Family::Outcomes.name(),
-        b"",
-        format!("the result of a token is not what was stored: {reason}"),
-    )
 }

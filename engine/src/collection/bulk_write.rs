@@ -14,7 +14,7 @@ use bson::{Bson, DateTime, Document, doc};
 use query::code::Code;
 use serde::Serialize;
 
-use crate::collection::answers::{Answer, damaged};
+use crate::collection::answers::Answer;
 use crate::collection::exactly_once::{Asked, Whole};
 use crate::collection::handle::Collection;
 use crate::collection::one_sync::OneSync;
@@ -28,6 +28,7 @@ use crate::options::{
     InsertOneOptions, ReplaceOneModel, ReplaceOptions, UpdateManyModel, UpdateOneModel, UpdateOptions,
     WriteConcern, WriteModel,
 };
+use crate::outcomes::once::Undamaged;
 use crate::outcomes::token::Token;
 use crate::results::{
     DeleteResult, InsertOneResult, PartialBulkWriteResult, SummaryBulkWriteResult, UpdateResult,
@@ -403,15 +404,14 @@ impl Answer for Outcome {
         Ok(doc! { "r": (0..count).map(result).collect::<Result<Vec<_>>>()? })
     }
 
-    fn of_answer(answer: Document) -> Result<Self> {
+    fn of_answer(answer: Document) -> Undamaged<Self> {
         let mut outcome = Self::default();
         outcome.done.summary.was_replayed = true;
-        let results = answer.get_array("r").map_err(|_| damaged("it has no results"))?;
+        let results = answer.get_array("r").map_err(|_| "it has no results")?;
         for (index, result) in results.iter().enumerate() {
             let result = result.as_document().and_then(|result| result.iter().next());
-            let (kind, result) = result.ok_or_else(|| damaged("a result is not a document"))?;
-            let result =
-                result.as_document().cloned().ok_or_else(|| damaged("a result is not a document"))?;
+            let (kind, result) = result.ok_or("a result is not a document")?;
+            let result = result.as_document().cloned().ok_or("a result is not a document")?;
             let single = match kind.as_str() {
                 "insert" => Single::Insert(InsertOneResult::of_answer(result)?),
                 "update" => Single::Update(UpdateResult::of_answer(result)?),

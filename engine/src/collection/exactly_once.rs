@@ -96,13 +96,13 @@ impl Handle {
         let (shared, caller) = (self.shared(), self.caller());
         refuse_statement(caller)?;
         let once = match ask(shared, caller, token, call, concern)? {
-            Known::Answered(answer) => return R::of_answer(answer),
+            Known::Answered(answer) => return answer.read(R::of_answer),
             Known::New(once) => once,
         };
         let done = write(&self.called_by(Caller { once: Some(Arc::clone(&once)), ..caller.clone() }));
         let has_failed = done.as_ref().map_or(true, R::is_refusal);
         if let Some(answer) = overtaken(shared, &once, has_failed, concern)? {
-            return R::of_answer(answer);
+            return answer.read(R::of_answer);
         }
         let result = done?;
         if !once.is_stored() && !result.is_refusal() {
@@ -110,7 +110,7 @@ impl Handle {
             once.expect_answer(&result.to_answer()?)?;
             let stored = store_alone(shared, caller, &once, concern);
             if let Some(answer) = overtaken(shared, &once, stored.is_err(), concern)? {
-                return R::of_answer(answer);
+                return answer.read(R::of_answer);
             }
             stored?;
         }
@@ -144,7 +144,7 @@ impl Whole<'_> {
         let (token, concern, call) = asked.call();
         refuse_statement(caller)?;
         let once = match ask(shared, caller, token, call, concern)? {
-            Known::Answered(answer) => return R::of_answer(answer),
+            Known::Answered(answer) => return answer.read(R::of_answer),
             Known::New(once) => once,
         };
         // Ends transactions that last too long.
@@ -159,7 +159,7 @@ impl Whole<'_> {
             transaction.abort();
             let has_failed = done.as_ref().map_or(true, R::is_refusal);
             if let Some(answer) = overtaken(shared, &once, has_failed, concern)? {
-                return R::of_answer(answer);
+                return answer.read(R::of_answer);
             }
             match done {
                 Ok(result) => return Ok(result),

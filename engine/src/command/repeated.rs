@@ -4,14 +4,14 @@
 //! done or none, and the reply is stored with it. The documents of an `insert` are always one statement; a `bulkWrite` is always a
 //! transaction.
 
-use base::error::{Error, Result};
+use base::error::Result;
 use bson::{Bson, Document};
-use store::Family;
 
 use crate::arguments::{Arguments, GENERIC_COMMAND_FIELDS, TOKEN_FIELD};
 use crate::collection::answers::Answer;
 use crate::collection::exactly_once::{Asked, Whole};
 use crate::command::context::CommandContext;
+use crate::outcomes::once::Undamaged;
 use crate::outcomes::token::Token;
 
 /// The field of a reply that says that the command had happened before.
@@ -81,14 +81,8 @@ impl Answer for Reply {
         Ok(Document::from_iter([("r".to_owned(), Bson::Document(self.0.clone()))]))
     }
 
-    fn of_answer(mut answer: Document) -> Result<Self> {
-        let Some(Bson::Document(mut reply)) = answer.remove("r") else {
-            return Err(Error::corruption(
-                Family::Outcomes.name(),
-                b"",
-                "the result of a token is not a reply",
-            ));
-        };
+    fn of_answer(mut answer: Document) -> Undamaged<Self> {
+        let Some(Bson::Document(mut reply)) = answer.remove("r") else { return Err("it is not a reply") };
         report_replay(&mut reply, true);
         Ok(Self(reply))
     }

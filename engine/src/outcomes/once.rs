@@ -15,8 +15,8 @@ use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 use index::element::elements;
 use index::writer::{StoredValue, Writer};
 use query::code::Code;
-use store::Database;
 use store::write::Batch;
+use store::{Database, Family};
 
 use crate::options::PlantedFault;
 use crate::outcomes::digest::DIGEST_BYTES;
@@ -34,6 +34,25 @@ pub(crate) struct Call {
     /// Its name, and its collection if it has one.
     pub(crate) name: String,
     pub(crate) digest: [u8; DIGEST_BYTES],
+}
+
+/// A part of the result of a row, or what is wrong with it.
+pub(crate) type Undamaged<T> = std::result::Result<T, &'static str>;
+
+/// What a call was answered when it came before.
+pub(crate) struct Found {
+    key: Vec<u8>,
+    answer: Document,
+}
+
+impl Found {
+    /// Reads the answer. What makes it none is an error that names its row.
+    pub(crate) fn read<R>(self, read: impl FnOnce(Document) -> Undamaged<R>) -> Result<R> {
+        read(self.answer).map_err(|damage| {
+            let reason = format!("the result of a token is not what was stored: {damage}");
+            Error::corruption(Family::Outcomes.name(), &self.key, reason)
+        })
+    }
 }
 
 /// A call with a token that runs.
@@ -54,7 +73,7 @@ struct State {
     /// The values that were generated for the document of an insert.
     generated: Option<RawDocumentBuf>,
     /// The answer of another call with the token, that came first.
-    found: Option<Document>,
+    found: Option<Found>,
     is_stored: bool,
 }
 
@@ -69,7 +88,7 @@ impl Once {
     }
 
     /// The answer of the call when it came before. Fails if another call had the token, if it is too old, or if there is no room.
-    pub(crate) fn look_up(&self, database: &Database) -> Result<Option<Document>> {
+    pub(crate) fn look_up(&self, database: &Database) -> Result<Option<Found>> {
         let (row, seen) = self.generations.look_up(database, &self.token)?;
         if let Some(row) = row {
             return self.answer(row).map(Some);
@@ -80,7 +99,7 @@ impl Once {
     }
 
     /// The answer of another call with the token that came first, while this one ran.
-    pub(crate) fn take_found(&self) -> Option<Document> {
+    pub(crate) fn take_found(&self) -> Option<Found> {
         self.state.lock().found.take()
     }
 
@@ -212,12 +231,12 @@ impl Once {
     }
 
     /// The result of a row, if it is of this call.
-    fn answer(&self, row: TokenRow) -> Result<Document> {
-        let TokenRow { digest, result, .. } = row;
-        let mut result = Document::try_from(result)?;
-        let first = result.remove(CALL);
+    fn answer(&self, row: TokenRow) -> Result<Found> {
+        let TokenRow { key, digest, result, .. } = row;
+        let mut answer = Document::try_from(result)?;
+        let first = answer.remove(CALL);
         if digest == self.call.digest {
-            return Ok(result);
+            return Ok(Found { key, answer });
         }
         let first = match first {
             Some(Bson::String(first)) => first,

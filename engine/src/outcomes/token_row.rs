@@ -60,6 +60,7 @@ pub(crate) fn split_key(key: &[u8]) -> Option<(u32, TokenKind, &[u8])> {
 /// The row by which a call with a token is answered when it comes again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TokenRow {
+    pub(crate) key: Vec<u8>,
     /// The digest of the call and its arguments.
     pub(crate) digest: [u8; DIGEST_BYTES],
     /// The time of its creation, in milliseconds since 1970.
@@ -122,7 +123,7 @@ impl TokenRow {
         let result = RawDocument::from_bytes(result)
             .and_then(|result| Document::try_from(result).map(|_| result.to_owned()))
             .map_err(|_| damaged("the result of the row is not BSON"))?;
-        Ok(Self { digest, millis, result })
+        Ok(Self { key: key.to_vec(), digest, millis, result })
     }
 }
 
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn a_row_is_read_as_it_was_written() {
         let key = key(&"a token".into(), 7);
-        let row = TokenRow { digest: [3; 16], millis: 12, result: rawdoc! { "n": 1_i64 } };
+        let row = TokenRow { key: key.clone(), digest: [3; 16], millis: 12, result: rawdoc! { "n": 1_i64 } };
         assert_eq!(TokenRow::decode(&key, &bytes()).expect("read"), row);
         assert_eq!(generation_of(&key), Some(7));
         let (first, end) = keys_of(Some(7));

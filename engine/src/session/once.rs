@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::options::WriteConcern;
 use crate::outcomes::digest::Digest;
-use crate::outcomes::once::{Call, Once};
+use crate::outcomes::once::{Call, Found, Once};
 use crate::outcomes::token::Token;
 use crate::repeated::{Known, ask, overtaken};
 use crate::session::again::Patience;
@@ -195,8 +195,9 @@ fn stored<R: Serialize>(result: &R) -> Result<Document> {
     Ok(answer)
 }
 
-fn result_of<R: DeserializeOwned>(mut answer: Document) -> Result<R> {
-    Ok(bson::deserialize_from_bson(answer.remove(RESULT).unwrap_or(Bson::Null))?)
+fn result_of<R: DeserializeOwned>(found: Found) -> Result<R> {
+    let result = found.read(|mut answer| Ok(answer.remove(RESULT).unwrap_or(Bson::Null)))?;
+    Ok(bson::deserialize_from_bson(result)?)
 }
 
 #[cold]
