@@ -16,8 +16,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import urlsplit
 
-# By suite: its folders of data, or PyMongo's own classes for the parts that the specification has in words, by module and name; what
-# passes, and what the runner skips: tests for a sharded cluster, for older servers, or for other drivers.
+# By suite: its folders of data, some with the class of one file after a colon, or PyMongo's own classes for the parts that the
+# specification has in words, by module and name; what passes, and what the runner skips: tests for a sharded cluster, for older
+# servers, or for other drivers. Those "with a login" are of what is sent again when the login itself met a lost connection.
 SUITES = {
     "transactions": (["transactions/unified"], 159, 83),
     "convenient": (["transactions-convenient-api/unified"], 29, 0),
@@ -30,14 +31,19 @@ SUITES = {
     "crud alone": (["crud/unified"], 345, 141),
     "versioned alone": (["versioned-api"], 38, 3),
     "change streams": (["change_streams/unified"], 65, 24),
+    "change streams alone": (["change_streams/unified"], 1, 88),
     "retryable writes": (["retryable_writes/unified"], 116, 26),
+    "retryable writes with a login": (["retryable_writes/unified:TestUnifiedHandshakeError"], 20, 0),
     "retryable reads": (["retryable_reads/unified"], 277, 66),
+    "retryable reads with a login": (["retryable_reads/unified:TestUnifiedHandshakeError"], 30, 2),
 }
 
 uri, folder, suite = sys.argv[1:4]
 address = urlsplit(uri)
 # Where the runner looks for its server.
 os.environ["DB_IP"], os.environ["DB_PORT"] = address.hostname, str(address.port)
+if address.username:
+    os.environ["DB_USER"], os.environ["DB_PASSWORD"] = address.username, address.password
 # The package `test` of the source, and not the one of Python.
 sys.path.insert(0, str(Path(folder).parent))
 
@@ -74,7 +80,9 @@ def classes(folder, path):
     module, _, name = path.partition(".")
     if name:
         return [getattr(importlib.import_module(f"test.{module}"), name)]
-    return generate_test_classes(str(Path(folder) / path)).values()
+    path, _, name = path.partition(":")
+    made = generate_test_classes(str(Path(folder) / path))
+    return [made[name]] if name else made.values()
 
 
 def main():

@@ -162,10 +162,22 @@ fn the_rust_driver_moves_money_once_whatever_is_lost() {
 
 /// Runs a suite of MongoDB's specification tests by PyMongo's own runner.
 fn specification(suite: &str, arguments: &[&str]) {
-    let runner = script::installed("CAIRNDB_SPECIFICATIONS");
     let cairn = Cairn::start_with(&[&["--enable-test-commands"], arguments].concat());
-    script::python_with(&cairn, "specifications.py", &[runner.to_str().expect("a path of text"), suite]);
+    specification_at(&cairn.uri(), suite);
     cairn.stop();
+}
+
+/// The same before a replica set to which the runner must log in.
+fn specification_with_login(suite: &str) {
+    let arguments = [&["--enable-test-commands"], &REPLICA_SET[..]].concat();
+    let cairn = Cairn::start_for_user("ada", "pencil", &arguments);
+    specification_at(&format!("mongodb://ada:pencil@{}/", cairn.address()), suite);
+    cairn.stop();
+}
+
+fn specification_at(uri: &str, suite: &str) {
+    let runner = script::installed("CAIRNDB_SPECIFICATIONS");
+    script::python_at(uri, "specifications.py", &[runner.to_str().expect("a path of text"), suite]);
 }
 
 #[test]
@@ -213,14 +225,17 @@ fn mongodb_s_tests_of_crud_pass_without_a_replica_set() {
 #[test]
 fn mongodb_s_tests_of_change_streams_pass() {
     specification("change streams", &REPLICA_SET);
+    specification("change streams alone", &[]);
 }
 
 #[test]
 fn mongodb_s_tests_of_retryable_writes_pass() {
     specification("retryable writes", &REPLICA_SET);
+    specification_with_login("retryable writes with a login");
 }
 
 #[test]
 fn mongodb_s_tests_of_retryable_reads_pass() {
     specification("retryable reads", &REPLICA_SET);
+    specification_with_login("retryable reads with a login");
 }
