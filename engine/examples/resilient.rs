@@ -6,6 +6,9 @@
 //! token is gone, and nothing matches. A thread that dies between the two writes leaves its token, and a later cleanup does
 //! the second write.
 //!
+//! So it is done in any document store, and by clients that may be connected to any. CairnDB does it in one call, for every write and for
+//! transactions: `update_one(...).exactly_once(token)`, which the guide's page "Exactly once" shows.
+//!
 //! Run it with `cargo run --release -p cairndb --example resilient`.
 
 use std::io::Write;

@@ -305,6 +305,32 @@ fn of_whole_documents_none_is_refused() {
     assert_eq!(salvaged.count("things"), 10);
 }
 
+/// A salvaged folder begins a log of its own: what was read from the old one would not be the same there.
+#[test]
+fn the_resume_tokens_of_a_folder_are_not_those_of_its_salvage() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let things = |client: &Client| client.database("app").collection::<Document>("things");
+    let mut stream = things(&client).watch().run().unwrap();
+    things(&client).insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }]).run().unwrap();
+    let token = stream.next().unwrap().unwrap().id;
+    drop(stream);
+    let resume =
+        |client: &Client| things(client).watch().resume_after(token.clone()).run().map(|mut s| s.next());
+    let next = resume(&client).unwrap().unwrap().unwrap();
+    assert_eq!(next.document_key, Some(doc! { "_id": 2 }));
+    client.close().unwrap();
+    let folder = scratch.folder().join("salvaged");
+    salvage(scratch.path(), &folder).run().unwrap();
+    let client = small().open(&folder).unwrap();
+    assert_eq!(resume(&client).map(drop).unwrap_err().code(), Some(260));
+    let mut stream = things(&client).watch().run().unwrap();
+    things(&client).insert_one(doc! { "_id": 3 }).run().unwrap();
+    assert_eq!(stream.next().unwrap().unwrap().document_key, Some(doc! { "_id": 3 }));
+    drop(stream);
+    client.close().unwrap();
+}
+
 #[test]
 fn a_salvage_that_ignores_deletions_is_found_out() {
     let scratch = victim(Compression::None);

@@ -299,6 +299,34 @@ fn a_server_tells_of_its_scrub() {
 }
 
 #[test]
+fn a_server_tells_of_its_log_of_changes() {
+    let fixture = Fixture::new(&[], false);
+    let client = Client::open(fixture.path("db")).expect("it works");
+    let shop = client.database("shop");
+    shop.create_collection("orders").change_log(true).run().expect("it works");
+    shop.collection("orders").insert_one(doc! { "text": "x".repeat(5000) }).run().expect("it works");
+    client.close().expect("it works");
+    let mut fixture = fixture;
+    fixture.serve_with(&["--replica-set", "rs"]);
+    let began = Instant::now();
+    // The events of earlier lives are counted once the server runs.
+    let log = loop {
+        let log = report(&fixture, &[])["changeLog"].clone();
+        if log["bytes"].as_u64() >= Some(5000) {
+            break log;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{log}");
+    };
+    assert!(log["oldestEventSeconds"].as_u64() < Some(60), "{log}");
+    assert_eq!((&log["streams"], &log["lagSeconds"]), (&0.into(), &0.into()), "{log}");
+    let text = lines(&run(&fixture, &[]));
+    let line = text.iter().find(|line| line.starts_with("change log: ")).expect("a line");
+    assert!(line.ends_with(" s ago, 0 streams open, 0 s behind"), "{line}");
+    assert_eq!(report(&fixture, &["shop"]).get("changeLog"), None, "it is of the whole store");
+    fixture.kill_in_order();
+}
+
+#[test]
 fn an_empty_store_has_nothing() {
     on_both(&[], |fixture| {
         let report = report(fixture, &[]);
