@@ -19,7 +19,7 @@ const AWAIT_TIME: Duration = Duration::from_secs(1);
 pub(super) enum Follower {
     Tail(Tail),
     /// A change stream, with its current event.
-    Changes(RawStream, RawDocumentBuf),
+    Changes(RawStream, Vec<u8>),
 }
 
 /// Keeps the waker of a reader until it is dropped.
@@ -34,8 +34,9 @@ impl Follower {
         match self {
             Self::Tail(tail) => tail.advance(),
             Self::Changes(stream, current) => {
+                stream.reuse(std::mem::take(current));
                 let Some(event) = stream.advance()? else { return Ok(false) };
-                *current = event;
+                *current = event.into_bytes();
                 Ok(true)
             }
         }
@@ -44,7 +45,7 @@ impl Follower {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Tail(tail) => tail.bytes(),
-            Self::Changes(_, current) => current.as_bytes(),
+            Self::Changes(_, current) => current,
         }
     }
 
@@ -84,7 +85,7 @@ impl Follower {
         match self {
             Self::Tail(tail) => tail.rest(current),
             Self::Changes(stream, event) => {
-                *event = RawDocumentBuf::new();
+                *event = Vec::new();
                 stream.rest(current);
             }
         }

@@ -85,7 +85,7 @@ impl RawCursor {
 
     /// A cursor of the events of a change stream.
     pub(crate) fn of_changes(stream: RawStream) -> Self {
-        Self::following(Follower::Changes(stream, RawDocumentBuf::new()))
+        Self::following(Follower::Changes(stream, Vec::new()))
     }
 
     fn following(follower: Follower) -> Self {

@@ -63,10 +63,15 @@ pub(super) struct Placed<'a> {
     pub(super) position: u64,
 }
 
-/// Makes the document of an event.
-pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) -> Result<RawDocumentBuf> {
+/// Makes the document of an event in the memory of an earlier one.
+pub(super) fn document(
+    placed: Placed<'_>,
+    shown: &Shown,
+    source: Source<'_>,
+    room: Vec<u8>,
+) -> Result<RawDocumentBuf> {
     let Placed { event, .. } = placed;
-    let mut out = EventWriter::new(placed, event.kind.name());
+    let mut out = EventWriter::new(placed, event.kind.name(), room);
     if let Some(Bson::Binary(uuid)) = shown.uuid(event.collection) {
         out.add(&rawdoc! { "collectionUUID": uuid });
     }
@@ -104,7 +109,7 @@ pub(super) fn document(placed: Placed<'_>, shown: &Shown, source: Source<'_>) ->
 
 /// Makes the document of the end of a stream.
 pub(super) fn invalidate(placed: Placed<'_>) -> Result<RawDocumentBuf> {
-    EventWriter::new(placed, "invalidate").finish()
+    EventWriter::new(placed, "invalidate", Vec::new()).finish()
 }
 
 /// The document of an event that is being written.
@@ -115,11 +120,13 @@ struct EventWriter {
 
 impl EventWriter {
     /// A document with the fields that all events have.
-    fn new(placed: Placed<'_>, name: &str) -> Self {
+    fn new(placed: Placed<'_>, name: &str, mut room: Vec<u8>) -> Self {
         let Placed { event, token, position } = placed;
         let parts = [event.full, event.description, event.before, event.key];
         let bytes = parts.iter().flatten().map(|part| part.as_bytes().len()).sum::<usize>();
-        let mut fields = Writer::with_capacity(HEAD_BYTES + bytes);
+        room.clear();
+        room.reserve(HEAD_BYTES + bytes);
+        let mut fields = Writer::after(room);
         let start = fields.open();
         token.write("_id", &mut fields);
         fields.string("operationType", name);

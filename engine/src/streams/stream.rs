@@ -25,6 +25,8 @@ use crate::streams::walk::{Followed, LogWalk, Reached, Waiting, WalkStep};
 
 /// How many events that it does not show a stream passes before its reader may do something else.
 const PASSED_MAX: u32 = 10_000;
+/// What an idle stream keeps at most of the memory of its events.
+const SPARE_BYTES_MAX: usize = 4 << 10;
 
 /// The part of its events that a stream shows.
 pub(super) struct Asked {
@@ -46,6 +48,8 @@ pub(crate) struct RawStream {
     last: Option<(u64, Vec<u8>)>,
     is_ended: bool,
     is_stopped: Arc<AtomicBool>,
+    /// The memory of an event that was read, for the next one.
+    spare: Vec<u8>,
 }
 
 impl RawStream {
@@ -59,6 +63,7 @@ impl RawStream {
             last: None,
             is_ended: false,
             is_stopped: Arc::default(),
+            spare: Vec::new(),
         };
         stream.end_if_resumed_at_end(database)?;
         Ok(stream)
@@ -105,6 +110,13 @@ impl RawStream {
         }
         self.walk.end_read();
         read
+    }
+
+    /// Takes the bytes of an event back that was read, to use their memory again.
+    pub(crate) fn reuse(&mut self, event: Vec<u8>) {
+        if event.capacity() <= SPARE_BYTES_MAX {
+            self.spare = event;
+        }
     }
 
     /// Whether the last look for an event has ended before all were looked at.
@@ -197,7 +209,8 @@ impl RawStream {
         let token = self.walk.place.digits(self.walk.id());
         let placed = Placed { event, token, position };
         let source = Source { catalog: &self.walk.engine().catalog, snapshot };
-        let document = shape::document(placed, &self.asked.shown, source)?;
+        let room = std::mem::take(&mut self.spare);
+        let document = shape::document(placed, &self.asked.shown, source, room)?;
         let shown = self.through_stages(document, token)?;
         // The end is shown whatever the stages make of the event before it.
         match (shown, self.last.take()) {

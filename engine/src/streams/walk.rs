@@ -43,7 +43,7 @@ pub(crate) struct LogWalk {
     /// That of the last event that was read.
     pub(super) place: Place,
     /// The round that is being read, while the caller reads.
-    reading: Option<Reading>,
+    reading: Option<Box<Reading>>,
     /// The same between two reads.
     kept: Arc<KeptReading>,
     /// The watermark of a round whose last event was reached, and which is not read any more.
@@ -57,7 +57,7 @@ pub(crate) struct LogWalk {
     is_whole: bool,
 }
 
-/// A round that is being read.
+/// A round that is being read. In a box, since it is handed over before and after each event.
 struct Reading {
     round: Arc<Round>,
     scan: Scan,
@@ -72,7 +72,7 @@ struct KeptReading(Mutex<KeptState>);
 
 #[derive(Default)]
 struct KeptState {
-    reading: Option<Reading>,
+    reading: Option<Box<Reading>>,
     /// Whether it was looked at since it was read.
     is_old: bool,
     is_ended: bool,
@@ -211,7 +211,7 @@ impl LogWalk {
     /// The event that was reached, with its stored form and the snapshot of its round. `None` at another place, and at a document of a
     /// collection that is not in the scope, which is not read.
     pub(crate) fn current(&self) -> Result<Option<Reached<'_>>> {
-        let Some(Reading { round, scan, .. }) = &self.reading else { return Ok(None) };
+        let Some(Reading { round, scan, .. }) = self.reading.as_deref() else { return Ok(None) };
         if self.place.kind != TokenKind::Event {
             return Ok(None);
         }
@@ -267,7 +267,7 @@ impl LogWalk {
             round
         };
         self.watermark = round.watermark;
-        self.reading = Some(Reading { round, scan, is_ahead: false });
+        self.reading = Some(Box::new(Reading { round, scan, is_ahead: false }));
         Ok(true)
     }
 
@@ -324,11 +324,11 @@ impl Drop for LogWalk {
 }
 
 impl KeptReading {
-    fn take(&self) -> Option<Reading> {
+    fn take(&self) -> Option<Box<Reading>> {
         self.0.lock().reading.take()
     }
 
-    fn keep(&self, reading: Reading) {
+    fn keep(&self, reading: Box<Reading>) {
         let mut state = self.0.lock();
         if !state.is_ended {
             (state.reading, state.is_old) = (Some(reading), false);
