@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cairndb::bson::{Bson, Document, Timestamp, doc};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::auth::{code, guarded_set, logged_in};
 use crate::peer::{Peer, message, reply};
@@ -309,8 +310,11 @@ fn drivers_go_on_after_failures_with_a_label() {
 
 /// Batches wait in no thread, and one event answers them all.
 #[test]
-fn hundreds_of_batches_that_wait_take_no_thread_each() {
-    const STREAMS: usize = 250;
+fn a_thousand_batches_that_wait_take_no_thread_each() {
+    const STREAMS: usize = 1000;
+    // Both ends of the connections are here, and the server takes no more connections than half of the files.
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, maximum: files.maximum }).expect("allowed");
     let fixture = fixture();
     let mut other = fixture.peer();
     insert(&mut other, vec![doc! { "_id": 0 }]);
