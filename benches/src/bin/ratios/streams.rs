@@ -12,6 +12,7 @@ use crate::rounds::{DOCUMENTS, insert_all, insert_batches, raw_orders, side_by_s
 
 /// Events of one round of a figure that reads.
 const EVENTS: u64 = 200_000;
+const DRAINED: u64 = 1_000_000;
 /// Of so many events one is of the collection that `stream_skip` watches.
 const SKIPPED: u64 = 100;
 /// The bytes of an event before its document: the head, and the name `bench.orders`.
@@ -75,7 +76,7 @@ pub(crate) fn insert_beside_logged() -> f64 {
 
 /// Events that are there, read as raw documents, against a raw scan of the same bytes.
 pub(crate) fn stream_drain() -> f64 {
-    let documents = numbered(EVENTS);
+    let documents = numbered(DRAINED);
     let ours = Ours::create();
     let token = ours.orders().watch().run().expect("opened").resume_token();
     insert_synced(&ours.orders(), &documents);
@@ -88,7 +89,7 @@ pub(crate) fn stream_drain() -> f64 {
     }
     let drain = || {
         let mut stream = ours.orders().watch().resume_after(token.clone()).run().expect("opened").with_type();
-        time(|| take(&mut stream, EVENTS))
+        time(|| take(&mut stream, DRAINED))
     };
     let scan = || {
         time(|| {
@@ -98,7 +99,7 @@ pub(crate) fn stream_drain() -> f64 {
                 let document = value.get(HEAD_BYTES..).expect("a document follows the head");
                 read += RawDocument::from_bytes(document).expect("it is whole").iter().count().min(1) as u64;
             }
-            assert_eq!(read, EVENTS);
+            assert_eq!(read, DRAINED);
         })
     };
     speed_ratio(drain, scan)
