@@ -80,21 +80,40 @@ impl Place {
 
     /// The string of the token. It is made for each event, so without the machinery of formats, and without memory of its own.
     pub(super) fn digits(self, log: LogId) -> TokenDigits {
-        let kind = match self.kind {
+        let kind: u8 = match self.kind {
             TokenKind::Event => 0,
             TokenKind::Invalidate => 1,
             TokenKind::Watermark => 2,
         };
-        let (position, ordinal) = (self.position.to_be_bytes(), self.ordinal.to_be_bytes());
-        let bytes = [VERSION].into_iter().chain(position).chain(ordinal).chain([kind]);
-        let bytes = bytes.chain(log.into_iter().take(ID_BYTES));
-        let digit = |four: u8| if four < 10 { b'0' + four } else { b'A' + four - 10 };
+        let [a, b, c, d, ..] = log;
+        let id = u32::from_be_bytes([a, b, c, d]);
+        let front = u128::from(VERSION) << 120
+            | u128::from(self.position) << 56
+            | u128::from(self.ordinal) << 24
+            | u128::from(kind) << 16
+            | u128::from(id >> 16);
         let mut digits = [0; 2 * TOKEN_BYTES];
-        for (pair, byte) in digits.as_chunks_mut().0.iter_mut().zip(bytes) {
-            *pair = [digit(byte >> 4), digit(byte & 15)];
+        let (eights, end) = digits.as_chunks_mut();
+        for (eight, word) in eights.iter_mut().zip(front.to_be_bytes().as_chunks().0) {
+            *eight = eight_digits(u32::from_be_bytes(*word));
+        }
+        for (digit, of_id) in end.iter_mut().zip(eight_digits(id << 16)) {
+            *digit = of_id;
         }
         TokenDigits(digits)
     }
+}
+
+/// The hexadecimal digits of a word.
+fn eight_digits(word: u32) -> [u8; 8] {
+    // A half of a byte in each of eight bytes.
+    let mut halves = u64::from(word);
+    halves = (halves | halves << 16) & 0x0000_FFFF_0000_FFFF;
+    halves = (halves | halves << 8) & 0x00FF_00FF_00FF_00FF;
+    halves = (halves | halves << 4) & 0x0F0F_0F0F_0F0F_0F0F;
+    // Those of ten and more reach sixteen, and are letters: seven further on.
+    let letters = ((halves + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (halves + 0x3030_3030_3030_3030 + letters * 7).to_be_bytes()
 }
 
 /// The string of a token: hexadecimal digits.
