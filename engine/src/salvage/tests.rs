@@ -1,10 +1,15 @@
 //! Salvage of stores in which something was written that no writer of this library writes, or removed that none removes, or
 //! that another version of it has written.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+use std::{fs, io, thread};
+
 use base::error::{Error, ErrorKind};
 use bson::{Bson, Document, RawBsonRef, doc};
 use index::validate::NESTING_MAX;
 use query::code::Code;
+use query::operation::CancellationToken;
 use store::Family;
 use store::keys::SequenceId;
 use store::write::{Batch, CommitLevel};
@@ -150,10 +155,9 @@ fn with_rules(rules: impl Into<Bson>) -> tempfile::TempDir {
             .create_index(IndexModel::builder().keys(doc! { "w": 1 }).options(options).build())
             .run()
             .expect("made");
-        words
-            .insert_many([doc! { "_id": 1, "w": "Ada" }, doc! { "_id": 2, "w": "bob" }])
-            .run()
-            .expect("stored");
+        let others = (3..3000).map(|id| doc! { "_id": id, "w": format!("word {id}") });
+        let all = [doc! { "_id": 1, "w": "Ada" }, doc! { "_id": 2, "w": "bob" }].into_iter().chain(others);
+        words.insert_many(all).run().expect("stored");
     });
     let state = fixture.collection("words").expect("there");
     let stored = entry::encode(&state.namespace, &state.definition()).expect("an entry");
@@ -193,6 +197,47 @@ fn sort_keys_of_other_rules_are_refused_by_their_name_and_made_anew_by_a_salvage
     let any_case = Collation::with_locale("en").strength(CollationStrength::Secondary);
     assert_eq!(words.count_documents(doc! { "w": "BOB" }).collation(any_case).run().expect("counted"), 1);
     assert!(words.insert_one(doc! { "w": "ADA" }).run().expect_err("taken").is_duplicate_key());
+}
+
+#[test]
+fn new_sort_keys_whose_making_is_cut_short_leave_the_folder_as_it_was() {
+    let folder = with_rules("icu4x-9.9.9");
+    let (path, new) = (folder.path().join("db"), folder.path().join("new"));
+    let files = || {
+        let read = |file: io::Result<fs::DirEntry>| {
+            let path = file.expect("a file").path();
+            (path.clone(), fs::read(path).expect("read"))
+        };
+        fs::read_dir(&path).expect("a folder").map(read).collect::<BTreeMap<_, _>>()
+    };
+    let cut_after = |wait: Duration| {
+        let token = CancellationToken::new();
+        thread::scope(|scope| {
+            if wait.is_zero() {
+                token.cancel();
+            } else {
+                scope.spawn(|| {
+                    thread::sleep(wait);
+                    token.cancel();
+                });
+            }
+            salvage(&path, &new).cancellation(&token).run()
+        })
+    };
+    let mut cuts = 0_u32;
+    loop {
+        // The opening that is refused writes into RocksDB's own log.
+        assert_eq!(Client::open(&path).expect_err("refused").code(), Some(161));
+        let before = files();
+        let done = cut_after(Duration::from_millis(5) * cuts);
+        assert!(files() == before, "cut {cuts}");
+        let Err(cut) = done else { break };
+        assert_eq!(cut.code(), Some(11_601), "{cut}");
+        assert!(!new.exists(), "cut {cuts}");
+        cuts += 1;
+    }
+    assert!(cuts > 0, "none was cut short");
+    assert_eq!(Client::open(&new).expect("opened").list_database_names().run().expect("listed"), ["test"]);
 }
 
 #[test]
