@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use base::error::Result;
-use store::write::CommitLevel;
 
 use crate::options::WriteConcern;
 use crate::outcomes::once::{Call, Found, Once};
@@ -74,12 +73,13 @@ fn look_again(shared: &Arc<Shared>, once: &Once) -> Result<()> {
     }
 }
 
-/// Waits until what the call is answered is as safe as it asks for, and counts it.
+/// Waits until what the call is answered is as safe as it asks for, and counts it. The row may be that of the call itself, which was
+/// written and did not get as far as it should.
 fn settle(shared: &Arc<Shared>, concern: Option<&WriteConcern>) -> Result<()> {
-    if shared.commit_level(concern)? == CommitLevel::Journaled {
-        let database = shared.store.enter()?;
-        shared.store.sync_written(&database)?;
-    }
+    let level = shared.commit_level(concern)?;
+    let database = shared.store.enter()?;
+    shared.store.reach(&database, level)?;
+    drop(database);
     shared.tokens.note_replay();
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use cairndb::bson::{Document, doc};
 use cairndb::{
-    Acknowledgment, Client, Collection, Durability, ErrorKind, IndexModel, SequenceOptions, WriteConcern,
+    Acknowledgment, Client, Collection, Durability, ErrorKind, IndexModel, RetryableWrite, SequenceOptions,
+    WriteConcern,
 };
 use cairndb_tests::race::{pause, race};
 use cairndb_tests::scratch::{Scratch, small, things};
@@ -302,6 +303,62 @@ fn a_write_that_waits_for_the_system_takes_every_delayed_one_before_it_along() {
         }
         things(&client).insert_one(doc! { "_id": 100 }).write_concern(stronger).run().unwrap();
         assert_eq!(after_death(&scratch), (0..=100).collect::<Vec<_>>());
+    }
+}
+
+/// Calls that make the document 1, and are answered from what is there when they come again.
+const REPEATED_CALLS: [fn(&Client, WriteConcern); 6] = [
+    |client, concern| {
+        let things = things(client);
+        let insert = things.insert_one(doc! { "_id": 1 }).write_concern(concern);
+        insert.exactly_once("one").run().expect("done");
+    },
+    |client, concern| {
+        let things = things(client);
+        let insert = things.insert_many([doc! { "_id": 1 }]).write_concern(concern);
+        insert.exactly_once("many").run().expect("done");
+    },
+    |client, concern| {
+        let mut session = client.start_session().run().expect("begun");
+        let transaction = session.start_transaction().write_concern(concern).exactly_once("transaction");
+        let done = transaction.and_run(|session| {
+            things(client).insert_one(doc! { "_id": 1 }).session(&mut *session).run().map(drop)
+        });
+        done.expect("done");
+    },
+    |client, concern| {
+        let mut command = doc! { "insert": "things", "documents": [{ "_id": 1 }] };
+        command
+            .extend(concern.journal.map(|journal| ("writeConcern".to_owned(), doc! { "j": journal }.into())));
+        let write = RetryableWrite::new([1; 16], [2; 16], 1);
+        client.database("test").run_command(command).retryable(write).run().expect("done");
+    },
+    |client, concern| {
+        let things = things(client);
+        let update = things.update_one(doc! { "_id": 1 }, doc! { "$set": { "a": 1 } });
+        update.upsert(true).write_concern(concern).run().expect("done");
+    },
+    |client, concern| {
+        let mut session = client.start_session().run().expect("begun");
+        session.start_transaction().run().expect("begun");
+        let things = things(client);
+        let upsert = things.update_one(doc! { "_id": 1 }, doc! { "$set": { "a": 1 } }).upsert(true);
+        upsert.session(&mut session).run().expect("done");
+        session.commit_transaction().run().expect("done");
+        session.commit_transaction().write_concern(concern).run().expect("done");
+    },
+];
+
+/// Another call wrote it, and waited for nothing; or this one did, and it got no further then.
+#[test]
+fn what_an_answer_rests_on_is_as_safe_as_its_caller_asks_for() {
+    for (number, call) in REPEATED_CALLS.into_iter().enumerate() {
+        let scratch = Scratch::new();
+        let client = delayed(&scratch, Duration::from_secs(1));
+        things(&client).create_index(IndexModel::builder().keys(doc! { "a": 1 }).build()).run().unwrap();
+        call(&client, WriteConcern::default());
+        call(&client, WriteConcern::buffered());
+        assert_eq!(after_death(&scratch), [1], "call {number}");
     }
 }
 

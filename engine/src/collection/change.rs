@@ -88,7 +88,7 @@ impl Handle {
                 check_hint(options.hint, target.indexes)?;
                 let changed = change_matches(target.unchecked(options.bypass), walk)?;
                 if changed.is_none() {
-                    target.sync_what_it_saw()?;
+                    target.secure_what_it_saw()?;
                 }
                 Ok(changed)
             })?;

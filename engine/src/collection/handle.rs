@@ -518,10 +518,8 @@ impl Handle {
                 (Some(state), _) => state,
                 (None, Missing::Skip) => {
                     shared.catalog.refuse_view(self.valid_namespace()?)?;
-                    // Its drop may not be synced yet.
-                    if level == CommitLevel::Journaled {
-                        shared.store.sync_written(database)?;
-                    }
+                    // Its drop may not be as safe yet.
+                    shared.store.reach(database, level)?;
                     return Ok(None);
                 }
                 (None, Missing::Create) => {

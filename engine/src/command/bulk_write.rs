@@ -72,7 +72,7 @@ pub(super) fn bulk_write(context: &CommandContext<'_>, arguments: &Arguments<'_>
     bulk.run(&operations)?;
     sync.end(context.shared)?;
     if !bulk.results.repeated.is_empty() {
-        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+        context.secure_repeated(arguments.write_concern()?.as_ref())?;
     }
     Ok(bulk.results.into_reply())
 }

@@ -8,7 +8,6 @@ use base::error::Result;
 use bson::{Document, RawDocumentBuf};
 use query::code::Code;
 use query::operation::{OperationContext, Reservation};
-use store::write::CommitLevel;
 
 use crate::arguments::{Arguments, TOKEN_FIELD};
 use crate::collection::Collection;
@@ -83,12 +82,10 @@ impl CommandContext<'_> {
     }
 
     /// Waits until what an earlier command has stored is as safe as this one is to be: what it is answered from may not be yet.
-    pub(super) fn sync_repeated(&self, concern: Option<&WriteConcern>) -> Result<()> {
-        if self.shared.commit_level(concern)? == CommitLevel::Journaled {
-            let database = self.shared.store.enter()?;
-            self.shared.store.sync_written(&database)?;
-        }
-        Ok(())
+    pub(super) fn secure_repeated(&self, concern: Option<&WriteConcern>) -> Result<()> {
+        let level = self.shared.commit_level(concern)?;
+        let database = self.shared.store.enter()?;
+        self.shared.store.reach(&database, level)
     }
 
     /// The steps, time and memory that the command may still use.

@@ -74,7 +74,7 @@ pub(super) fn delete(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     }
     sync.end(context.shared)?;
     if !repeated.is_empty() {
-        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+        context.secure_repeated(arguments.write_concern()?.as_ref())?;
     }
     let mut reply = doc! { "n": number(deleted) };
     repeated.report(&mut reply);

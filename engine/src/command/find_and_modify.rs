@@ -30,7 +30,7 @@ pub(super) fn find_and_modify(context: &CommandContext<'_>, arguments: &Argument
         (arguments.read::<Token>(TOKEN_FIELD)?, context.retryable().and_then(|retryable| retryable.enter(0)));
     // A token decides before the number of the session does.
     if let Some(done) = done.filter(|_| token.is_none()) {
-        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+        context.secure_repeated(arguments.write_concern()?.as_ref())?;
         return Ok(repeated(done, is_removal));
     }
     let modified = match (Asked::read(&collection, arguments)?, token) {

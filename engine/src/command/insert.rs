@@ -49,7 +49,7 @@ pub(super) fn insert(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     for document in rest.iter().filter_map(|place| documents.get(*place)) {
         drafts.push_bytes(document.as_bytes());
     }
-    context.sync_repeated(options.write_concern.as_ref())?;
+    context.secure_repeated(options.write_concern.as_ref())?;
     if !rest.is_empty() {
         done.add(collection.handle.insert_drafts(drafts).with_options(options).store())?;
         done.errors.place(&rest);

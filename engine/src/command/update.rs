@@ -99,7 +99,7 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     }
     sync.end(context.shared)?;
     if !repeated.is_empty() {
-        context.sync_repeated(arguments.write_concern()?.as_ref())?;
+        context.secure_repeated(arguments.write_concern()?.as_ref())?;
     }
     let mut reply = doc! { "n": number(matched), "nModified": number(modified) };
     // MongoDB leaves the field out if nothing was upserted.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use base::error::{Error, ErrorKind, Result};
 use bson::{Document, Timestamp, Uuid, doc};
 use store::fork;
-use store::write::CommitLevel;
 
 use crate::options::WriteConcern;
 use crate::outcomes::once::Once;
@@ -246,11 +245,11 @@ impl ClientSession {
         }
         self.state = State::Committed { transaction, options: options.clone() };
         done?;
-        // It was stored before, and maybe by a commit that did not wait for stable storage.
-        let concern = options.write_concern.as_ref();
-        if was_committed && self.shared.commit_level(concern)? == CommitLevel::Journaled {
+        if was_committed {
+            // Maybe by a commit that was to be less safe.
+            let level = self.shared.commit_level(options.write_concern.as_ref())?;
             let database = self.shared.store.enter()?;
-            self.shared.store.sync_written(&database)?;
+            self.shared.store.reach(&database, level)?;
         }
         Ok(())
     }

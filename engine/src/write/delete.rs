@@ -34,7 +34,7 @@ pub(crate) fn delete_one<R>(
 ) -> Result<Option<R>> {
     let deleted = on_first(target, search, walk, |key, check| delete_found(target, key, check, &show))?;
     if deleted.is_none() {
-        target.sync_what_it_saw()?;
+        target.secure_what_it_saw()?;
     }
     Ok(deleted)
 }
@@ -57,7 +57,7 @@ pub(crate) fn delete_many(
         walk.end();
     }
     if *deleted == 0 {
-        target.sync_what_it_saw()?;
+        target.secure_what_it_saw()?;
     }
     Ok(())
 }

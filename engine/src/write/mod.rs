@@ -174,11 +174,11 @@ impl<'a> Target<'a> {
         if self.level.owes_sync(in_turn.level) { self.store.sync_written(self.database) } else { Ok(()) }
     }
 
-    /// Syncs what others have written, if this write is to return only when it is on stable storage. For a write that finds nothing
-    /// left to do: its answer is true because of a write that may not be synced yet, or whose sync has failed.
+    /// Waits until what others have written is as safe as this write is to be. For a write that finds nothing left to do: its answer is
+    /// true because of a write that may not be as safe yet, or that failed on its way there.
     #[cold]
-    pub(crate) fn sync_what_it_saw(&self) -> Result<()> {
-        if self.level == CommitLevel::Journaled { self.store.sync_written(self.database) } else { Ok(()) }
+    pub(crate) fn secure_what_it_saw(&self) -> Result<()> {
+        self.store.reach(self.database, self.level)
     }
 
     fn storage(&self) -> Storage<'a> {

@@ -31,7 +31,7 @@ pub(crate) fn update_one(
     let matched =
         on_first(target, search, walk, |key, check| update_found(target, key, check, change, shown))?;
     if matched.as_ref().is_some_and(|matched| !matched.is_modified) {
-        target.sync_what_it_saw()?;
+        target.secure_what_it_saw()?;
     }
     Ok(matched)
 }
@@ -52,7 +52,7 @@ pub(crate) fn update_many(
         Ok(())
     })?;
     if counts.modified == 0 && counts.matched > 0 {
-        target.sync_what_it_saw()?;
+        target.secure_what_it_saw()?;
     }
     Ok(())
 }
