@@ -217,7 +217,7 @@ fn new_sort_keys_whose_making_is_cut_short_leave_the_folder_as_it_was() {
                 token.cancel();
             } else {
                 scope.spawn(|| {
-                    thread::sleep(wait);
+                    thread::park_timeout(wait);
                     token.cancel();
                 });
             }
