@@ -1,10 +1,14 @@
 //! Change streams that are idle, that end, and that meet what is not theirs.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use cairndb::bson::{Bson, Document, doc};
-use cairndb::{ChangeStreamPreAndPostImages, Client, FullDocumentBeforeChangeType, FullDocumentType};
+use cairndb::bson::{Bson, DateTime, Document, doc};
+use cairndb::{
+    ChangeStreamPreAndPostImages, Client, FullDocumentBeforeChangeType, FullDocumentType, IndexModel,
+    IndexOptions, LiveChange, OperationType,
+};
 
 use cairndb_tests::race::wait_until;
 
@@ -159,4 +163,43 @@ fn an_event_that_is_too_large_ends_the_stream() {
     assert_eq!(next(&mut stream).document_key, Some(doc! { "_id": 1 }));
     refused(stream.next().expect("an error"), 10334, "an event of the change stream has ");
     assert!(stream.next().is_none() && !stream.is_alive());
+}
+
+/// By a pass over TTL indexes, as by a call.
+#[test]
+fn documents_that_expire_are_deletes_and_leave_live_queries() {
+    let Fixture { client, things: _things, scratch: _scratch } = Fixture::new();
+    let orders = orders(&client);
+    let options = IndexOptions::builder().expire_after(Duration::from_secs(1)).build();
+    orders
+        .create_index(IndexModel::builder().keys(doc! { "at": 1 }).options(options).build())
+        .run()
+        .expect("made");
+    let mut live = orders.find(doc! {}).live().expect("opened");
+    assert!(live.next().expect("a first batch").expect("read").is_empty());
+    let mut stream = watch(&orders);
+    let old = DateTime::from_millis(0);
+    orders.insert_many([doc! { "_id": 1, "at": old }, doc! { "_id": 2 }]).run().expect("stored");
+    assert_eq!(client.expire_documents().run().expect("a pass").deleted_count, 1);
+    let events = [(); 3].map(|()| next(&mut stream));
+    let shown = events.map(|event| (event.operation_type, event.document_key));
+    assert_eq!(
+        shown,
+        [
+            (OperationType::Insert, Some(doc! { "_id": 1 })),
+            (OperationType::Insert, Some(doc! { "_id": 2 })),
+            (OperationType::Delete, Some(doc! { "_id": 1 })),
+        ]
+    );
+    let mut known = BTreeSet::new();
+    while known != BTreeSet::from([2]) {
+        for change in live.next().expect("it waits").expect("read") {
+            let is_right = match change {
+                LiveChange::Entered(document) => known.insert(document.get_i32("_id").expect("a number")),
+                LiveChange::Left(id) => known.remove(&id.as_i32().expect("a number")),
+                LiveChange::Changed(_) | LiveChange::Invalidated => false,
+            };
+            assert!(is_right, "{known:?}");
+        }
+    }
 }

@@ -184,3 +184,25 @@ fn what_cannot_be_watched_is_refused_by_name() {
     alone.kill_in_order();
     complains(&alone.run("watch", &["shop.orders"]).output().expect("it works"), 1, "read-only");
 }
+
+#[test]
+fn a_pipeline_chooses_events_and_images_come_with_them() {
+    let fixture = served();
+    statement(
+        &fixture,
+        "db.runCommand({ collMod: 'orders', changeStreamPreAndPostImages: { enabled: true } })",
+    );
+    let chosen = "[{\"$match\": {\"documentKey._id\": {\"$gte\": 2}}}, {\"$project\": {\"wallTime\": 0}}]";
+    let of_orders = ["shop.orders", "--resume-file", "token", "--pipeline", chosen];
+    let images = ["--full-document", "update-lookup", "--full-document-before", "when-available"];
+    let of_orders = [&of_orders[..], &images].concat();
+    assert!(until_now(&fixture, &of_orders).is_empty());
+    insert(&fixture, "orders", [1, 2, 3]);
+    statement(&fixture, "db.orders.updateMany({}, { $set: { a: 1 } })");
+    let events = until_now(&fixture, &of_orders);
+    assert_eq!(ids(&events), [2, 3, 2, 3]);
+    assert!(events.iter().all(|event| !event.contains_key("wallTime")), "{events:?}");
+    let last = events.last().expect("four");
+    assert_eq!(last.get_document("fullDocument").ok(), Some(&doc! { "_id": 3, "a": 1 }));
+    assert_eq!(last.get_document("fullDocumentBeforeChange").ok(), Some(&doc! { "_id": 3 }));
+}

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::collection::Collection;
 use crate::live::LiveChange;
 use crate::live::typed::LiveQuery;
-use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions, PlantedFault};
+use crate::options::{Collation, CollationStrength, Durability, IndexModel, IndexOptions, PlantedFault};
 use crate::streams::Followed;
 use crate::write::prepare::record_key;
 
@@ -22,6 +22,8 @@ const RUNS: u64 = 60;
 const STEPS: u64 = 40;
 const QUERIES: u64 = 4;
 const DOCUMENTS: u64 = 24;
+/// Later than the first sync of a store that syncs once a second.
+const SYNCED_BY: Duration = Duration::from_millis(1500);
 /// Nothing lasts as long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -337,4 +339,46 @@ fn a_round_that_is_given_back_is_read_again_from_its_watermark() {
     watched.follow().expect("a result");
     watched.compare(&things).unwrap_or_else(|found| panic!("{found}"));
     assert_eq!(watched.known.len(), 12);
+}
+
+/// Whether a live query shows a write before it is on stable storage.
+fn shows_early(fault: PlantedFault) -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let builder = Client::builder().planted_fault(fault).durability(durability);
+    let client = builder.open(folder.path().join("db")).expect("opened");
+    let things = client.database("test").collection::<Document>("things");
+    let engine = client.shared().engine();
+    let began = Instant::now();
+    // After which write of the store each document was there.
+    let mut written = Vec::new();
+    let mut query = None;
+    for id in 0.. {
+        things.insert_one(doc! { "_id": id }).run().expect("stored");
+        written.push(engine.store.enter().expect("open").latest_sequence());
+        let query = query.get_or_insert_with(|| things.find(doc! {}).live().expect("opened"));
+        let batch = query.raw.advance().expect("read");
+        let shown = batch.map(|batch| batch.decode::<Document>().expect("decoded")).unwrap_or_default();
+        let ids = shown.into_iter().filter_map(|change| match change {
+            LiveChange::Entered(document) => usize::try_from(id_of(&document)).ok(),
+            LiveChange::Changed(_) | LiveChange::Left(_) | LiveChange::Invalidated => None,
+        });
+        // Asked after the look: a sync may have come in between.
+        let durable = engine.store.durable_sequence();
+        if ids.filter_map(|id| written.get(id)).any(|written| durable < *written) {
+            return true;
+        }
+        if id > 0 && durable >= written.first().copied().unwrap_or(0) && began.elapsed() > SYNCED_BY {
+            break;
+        }
+    }
+    false
+}
+
+/// Neither the first result nor a later one.
+#[test]
+fn nothing_is_shown_before_it_is_on_stable_storage() {
+    assert!(!shows_early(PlantedFault::None));
+    // On a busy machine a sync comes between the batch and the look.
+    assert!((0..10).any(|_| shows_early(PlantedFault::EventsShownEarly)));
 }

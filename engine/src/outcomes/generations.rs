@@ -393,8 +393,8 @@ fn read(database: &Database, token: &Token, generation: u32) -> Result<Option<To
 
 #[cfg(test)]
 mod tests {
-    use bson::Uuid;
     use bson::oid::ObjectId;
+    use bson::{Bson, Document, Uuid, doc};
     use query::operation::{Allowance, CancellationToken};
 
     use super::*;
@@ -547,6 +547,57 @@ mod tests {
         for token in [uuid_of(start + HOUR + 300_000), id_of(start + 2 * HOUR)] {
             assert!(fixture.first(&token, start + 2 * HOUR).expect("run"));
         }
+    }
+
+    /// Two generations later, by a clock that goes back then: what was remembered since is later than any token of today.
+    #[test]
+    fn every_kind_of_call_with_a_token_that_is_too_old_is_refused() {
+        let client = Client::builder().in_memory(true).open("").expect("opened");
+        let things = client.database("test").collection::<Document>("things");
+        let insert = |id: i32, token: Token| things.insert_one(doc! { "_id": id }).exactly_once(token).run();
+        insert(1, client.token()).expect("stored");
+        let shared = client.shared();
+        for days in [2, 4] {
+            let database = shared.store.enter().expect("open");
+            let (storage, later) = (shared.storage(&database), now_millis() + days * 24 * HOUR);
+            shared.tokens.prepare_at(storage, &OperationContext::unlimited(), later).expect("turned");
+        }
+        let by_command = |token: Bson| {
+            let command =
+                doc! { "delete": "things", "deletes": [{ "q": {}, "limit": 0 }], "exactlyOnce": token };
+            client.database("test").run_command(command).run().map(drop)
+        };
+        let in_transaction = || {
+            let mut session = client.start_session().run()?;
+            let transaction = session.start_transaction().exactly_once(client.token());
+            transaction.and_run(|session| things.delete_many(doc! {}).session(&mut *session).run().map(drop))
+        };
+        let refused = [
+            insert(2, client.token()).map(drop),
+            things.insert_many([doc! {}]).exactly_once(client.token()).run().map(drop),
+            things
+                .update_one(doc! {}, doc! { "$set": { "a": 1 } })
+                .exactly_once(client.token())
+                .run()
+                .map(drop),
+            things
+                .update_many(doc! {}, doc! { "$set": { "a": 1 } })
+                .exactly_once(client.token())
+                .run()
+                .map(drop),
+            things.delete_one(doc! {}).exactly_once(client.token()).run().map(drop),
+            things.find_one_and_delete(doc! {}).exactly_once(client.token()).run().map(drop),
+            by_command(ObjectId::new().into()),
+            in_transaction(),
+        ];
+        for (call, done) in refused.into_iter().enumerate() {
+            let error = done.expect_err("too old");
+            assert_eq!(error.code(), Some(225), "call {call}: {error}");
+        }
+        let all = || things.find(doc! {}).run().and_then(Iterator::collect::<Result<Vec<_>>>).expect("read");
+        assert_eq!(all(), [doc! { "_id": 1 }]);
+        // One that does not tell its time runs.
+        insert(3, "three".into()).expect("stored");
     }
 
     #[test]
