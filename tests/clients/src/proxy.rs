@@ -8,6 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// The header of a message: length, number, number of the request, operation.
 const HEADER_BYTES: usize = 16;
@@ -19,6 +20,9 @@ const OP_MSG: i32 = 2013;
 const MORE_TO_COME: u32 = 2;
 /// Header, flags, kind of the section, length of the document, type of the first element.
 const NAME_AT: usize = HEADER_BYTES + 4 + 1 + 4 + 1;
+/// In which a client reads the answer that opens a connection. The end of the connection is another message, which it
+/// may find together with that answer.
+const READING_TIME: Duration = Duration::from_millis(5);
 
 /// The treatment of a connection at one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +72,7 @@ impl Proxy {
     }
 
     /// Lets new connections wait until [`turn_to`](Self::turn_to) names a server, because the present one is about to end. Returns
-    /// once those that are being opened have got their first answer.
+    /// once those that are being opened have got their first answer, and their clients had time to read it.
     ///
     /// A driver treats a connection that ends while it is opened as another fault than one that ends at a command, and mongosh's
     /// does not try a transaction again after it.
@@ -77,6 +81,11 @@ impl Proxy {
         known.address = None;
         while known.opening > 0 {
             known = self.server.changed.wait(known).unwrap_or_else(PoisonError::into_inner);
+        }
+        let answered = known.answered;
+        drop(known);
+        if let Some(rest) = answered.and_then(|answered| READING_TIME.checked_sub(answered.elapsed())) {
+            thread::park_timeout(rest);
         }
     }
 
@@ -113,6 +122,8 @@ struct Known {
     address: Option<SocketAddr>,
     /// How many connections have no answer yet.
     opening: usize,
+    /// When one has got its first answer, or ended without, the last time.
+    answered: Option<Instant>,
 }
 
 /// A connection that has no answer yet, until this is dropped.
@@ -123,7 +134,7 @@ struct Opening {
 
 impl Destination {
     fn of(server: SocketAddr) -> Self {
-        let known = Known { address: Some(server), opening: 0 };
+        let known = Known { address: Some(server), opening: 0, answered: None };
         Self { known: Mutex::new(known), changed: Condvar::new() }
     }
 
@@ -146,7 +157,10 @@ impl Destination {
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.destination.lock().opening -= 1;
+        let mut known = self.destination.lock();
+        known.opening -= 1;
+        known.answered = Some(Instant::now());
+        drop(known);
         self.destination.changed.notify_all();
     }
 }
