@@ -22,7 +22,7 @@ const MORE_TO_COME: u32 = 2;
 const NAME_AT: usize = HEADER_BYTES + 4 + 1 + 4 + 1;
 /// In which a client reads the answer that opens a connection. The end of the connection is another message, which it
 /// may find together with that answer.
-const READING_TIME: Duration = Duration::from_millis(5);
+const READING_TIME: Duration = Duration::from_millis(10);
 
 /// The treatment of a connection at one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
