@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::namespace::Namespace;
 use sequence::object_id::Layout;
@@ -37,6 +38,15 @@ pub(crate) fn options(path: PathBuf, mode: OpenMode) -> StoreOptions {
         witness: true,
         fault: PlantedFault::None,
     }
+}
+
+/// A client whose store is synced once a second, in a folder that is to outlive it.
+pub(crate) fn syncing_late(fault: PlantedFault) -> (TempDir, Client) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
+    let builder = Client::builder().planted_fault(fault).durability(durability);
+    let client = builder.open(folder.path().join("db")).expect("opened");
+    (folder, client)
 }
 
 impl Fixture {

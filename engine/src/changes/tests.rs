@@ -17,7 +17,8 @@ use store::write::{Batch, CommitLevel};
 use crate::changes::log::scope_key;
 use crate::client::Client;
 use crate::collection::Collection;
-use crate::options::{Durability, PlantedFault, WriteConcern};
+use crate::fixture::syncing_late;
+use crate::options::{PlantedFault, WriteConcern};
 use crate::streams::FullDocumentType;
 
 /// Which events are old, not who has read them, decides what is forgotten.
@@ -201,10 +202,7 @@ fn no_stream_passes_a_writer_that_is_still_at_work() {
 
 /// Whether a stream shows a write before it is on stable storage.
 fn shows_early(fault: PlantedFault) -> bool {
-    let folder = tempfile::tempdir().expect("a folder");
-    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
-    let builder = Client::builder().planted_fault(fault).durability(durability);
-    let client = builder.open(folder.path().join("db")).expect("opened");
+    let (_folder, client) = syncing_late(fault);
     let things = logged(&client);
     let mut stream = things.watch().max_await_time(Duration::ZERO).run().expect("opened");
     let engine = client.shared().engine();
@@ -273,10 +271,7 @@ fn updates_of_a_document_are_shown_in_the_order_in_which_they_were_made() {
 
 /// Whether a stream shows the document of an update as it is on no stable storage yet.
 fn looks_up_late(fault: PlantedFault) -> bool {
-    let folder = tempfile::tempdir().expect("a folder");
-    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
-    let builder = Client::builder().planted_fault(fault).durability(durability);
-    let client = builder.open(folder.path().join("db")).expect("opened");
+    let (_folder, client) = syncing_late(fault);
     let things = logged(&client);
     let engine = client.shared().engine();
     let lookup = things.watch().full_document(FullDocumentType::UpdateLookup);

@@ -12,9 +12,10 @@ use store::write::{Batch, CommitLevel};
 use crate::changes::event::{Event, EventKind};
 use crate::client::Client;
 use crate::collection::Collection;
+use crate::fixture::syncing_late;
 use crate::live::LiveChange;
 use crate::live::typed::LiveQuery;
-use crate::options::{Collation, CollationStrength, Durability, IndexModel, IndexOptions, PlantedFault};
+use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions, PlantedFault};
 use crate::streams::Followed;
 use crate::write::prepare::record_key;
 
@@ -343,10 +344,7 @@ fn a_round_that_is_given_back_is_read_again_from_its_watermark() {
 
 /// Whether a live query shows a write before it is on stable storage.
 fn shows_early(fault: PlantedFault) -> bool {
-    let folder = tempfile::tempdir().expect("a folder");
-    let durability = Durability::Buffered { sync_interval: Duration::from_secs(1) };
-    let builder = Client::builder().planted_fault(fault).durability(durability);
-    let client = builder.open(folder.path().join("db")).expect("opened");
+    let (_folder, client) = syncing_late(fault);
     let things = client.database("test").collection::<Document>("things");
     let engine = client.shared().engine();
     let began = Instant::now();
