@@ -220,7 +220,7 @@ impl CodeMeaning {
         ),
         code(
             Code::EXCEEDED_MEMORY_LIMIT,
-            "a group or an expression needs more memory than it may have, or the tokens that are remembered as many bytes",
+            "a group, an expression or the result of a live query needs more memory than it may have, or the tokens that are remembered as many bytes",
             "make it smaller; of tokens, raise `token_bytes_max`, or wait until older ones are forgotten",
         ),
         code(
