@@ -2,7 +2,6 @@
 //! flush, and make and drop an index; then the database is closed. What the storage refuses is no fault. Wrong answers are.
 
 use std::fs::File;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -10,8 +9,8 @@ use std::time::Duration;
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
-    AutoIncrement, Client, Collection, Contract, Durability, DurabilityTicket, Error, ErrorKind,
-    InsertOneResult, PlantedFault, Sequence, SequenceOptions, TRANSIENT_TRANSACTION_ERROR, WriteConcern,
+    Client, Collection, Durability, DurabilityTicket, Error, ErrorKind, InsertOneResult, PlantedFault,
+    Sequence, SequenceOptions, TRANSIENT_TRANSACTION_ERROR, WriteConcern,
 };
 use cairndb_tests::choices::{Choices, mix};
 use cairndb_tests::journal::Record;
@@ -209,17 +208,8 @@ impl Task {
 
 fn prepare(client: &Client) -> Outcome<()> {
     workload::tagged(client).create_index(workload::unique_index()).run()?;
+    power::make(client)?;
     let database = client.database(power::DATABASE);
-    let names = database.list_collection_names().run()?;
-    if !names.iter().any(|name| name == power::NUMBERED) {
-        let field = AutoIncrement::builder()
-            .field("n")
-            .contract(Contract::Fast)
-            .cache_size(10)
-            .acquire_size(3)
-            .build();
-        database.create_collection(power::NUMBERED).auto_increment(field).run()?;
-    }
     if !database.list_sequences().run()?.iter().any(|name| name == power::SEQUENCE) {
         let options = SequenceOptions::builder().cache_size(10).acquire_size(3).build();
         database.create_sequence(power::SEQUENCE).with_options(options).run()?;
@@ -291,8 +281,7 @@ impl<'a> Writer<'a> {
         }
         match self.choices.below(21) {
             0..=4 => self.insert_one(),
-            5 | 6 => self.insert_many(),
-            19 | 20 => self.transact(),
+            5 | 6 | 19 | 20 => self.insert_many(),
             7..=9 => self.replace(),
             10 => self.delete(),
             11 | 12 => self.number(),
@@ -334,60 +323,28 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// Inserts several documents by one call, or in one transaction.
     fn insert_many(&mut self) -> Outcome<()> {
         let count = 2 + self.choices.below(5);
         let first = self.take_tags(count);
         self.tell(Record::ManyBegun { first, count })?;
-        let documents = (first..first + count).map(|tag| workload::document(tag, 1));
-        let result = self.tagged.insert_many(documents).write_concern(self.concern(first, 1)).run()?;
-        self.tell(Record::ManyDone { first, count })?;
-        for (position, tag) in (first..first + count).enumerate() {
-            let id = result.inserted_ids.get(&position).cloned().ok_or("an insert without an id")?;
-            self.own.push(Own { tag, version: 1, id });
-        }
-        Ok(())
-    }
-
-    /// Inserts several documents in one transaction, and one that gets a number.
-    fn transact(&mut self) -> Outcome<()> {
-        let count = 2 + self.choices.below(5);
-        let first = self.take_tags(count);
-        let is_numbered = self.choices.one_in(2);
-        self.tell(Record::ManyBegun { first, count })?;
-        let staged = self.stage_and_commit(first..first + count, is_numbered);
-        match staged {
-            Ok((ids, value)) => {
-                self.tell(Record::ManyDone { first, count })?;
-                let own = (first..).zip(ids).map(|(tag, id)| Own { tag, version: 1, id });
-                self.own.extend(own);
-                let is_journaled = power::is_journaled(first, 1);
-                let course = if is_journaled { FIELD_JOURNALED } else { FIELD };
-                value.map_or(Ok(()), |value| self.tell(Record::Taken { course, value }))
-            }
+        let made = match power::insert_many(self.client, first, count, self.concern(first, 1)) {
+            Ok(made) => made,
             // Another thread has made or dropped the index.
-            Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) && !is_refusal(&error) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) && !is_refusal(&error) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.tell(Record::ManyDone { first, count })?;
+        if made.ids.len() as u64 != count || made.was_replayed == Some(true) {
+            return Err(format!("the insert of {count} from tag {first} on said {made:?}").into());
         }
-    }
-
-    fn stage_and_commit(
-        &self,
-        tags: Range<u64>,
-        is_numbered: bool,
-    ) -> Result<(Vec<Bson>, Option<i64>), Error> {
-        let mut session = self.client.start_session().run()?;
-        session.start_transaction().write_concern(self.concern(tags.start, 1)).run()?;
-        let (mut ids, mut value) = (Vec::new(), None);
-        for tag in tags {
-            let insert = self.tagged.insert_one(workload::document(tag, 1));
-            ids.push(insert.session(&mut session).run()?.inserted_id);
-        }
-        if is_numbered {
-            let insert = self.numbered.insert_one(doc! { "pad": "p".repeat(40) });
-            value = insert.session(&mut session).run()?.last_generate_id;
-        }
-        session.commit_transaction().run()?;
-        Ok((ids, value))
+        let own = (first..).zip(made.ids).map(|(tag, id)| Own { tag, version: 1, id });
+        self.own.extend(own);
+        let is_journaled = power::is_journaled(first, 1);
+        let course = if is_journaled { FIELD_JOURNALED } else { FIELD };
+        made.value.map_or(Ok(()), |value| self.tell(Record::Taken { course, value }))
     }
 
     fn replace(&mut self) -> Outcome<()> {

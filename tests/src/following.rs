@@ -7,6 +7,9 @@ use cairndb::{
     ChangeStream, ChangeStreamEvent, Client, Database, Error, OperationType, ResumeToken, WriteConcern,
 };
 
+/// The fields that each update of the workloads makes larger, and by how much if it is always the same.
+const COUNTED: [(&str, Option<i64>); 4] =
+    [("n", Some(1)), ("transactions", Some(1)), ("commands", Some(1)), ("version", None)];
 /// The collection whose documents show a follower how far it is to read.
 const MARKS: &str = "marks";
 
@@ -94,9 +97,14 @@ impl Follower {
             let (Some(update), Some(document)) = (&event.update_description, collection.get_mut(&id)) else {
                 return Err(shown());
             };
+            let continues = COUNTED.iter().all(|(field, step)| {
+                let Ok(after) = update.updated_fields.get_i64(field) else { return true };
+                let before = document.get_i64(field).unwrap_or_default();
+                step.map_or(after > before, |step| after == before + step)
+            });
             // The workloads set fields at the top level, and nothing else.
             document.extend(update.updated_fields.clone());
-            update.removed_fields.is_empty()
+            update.removed_fields.is_empty() && continues
         } else {
             let full = event.full_document.clone().ok_or_else(shown)?;
             let was_there = collection.insert(id, full).is_some();

@@ -1,6 +1,8 @@
 //! The collections of the crash suite for transactions and writes that are sent again. Each of its threads makes versions:
 //! by a transaction over several collections, or by a command. All that is stored follows from the thread and the version.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{
     AutoIncrement, Client, Collection, Contract, Error, IndexModel, IndexOptions, RetryableWrite,
@@ -8,6 +10,7 @@ use cairndb::{
 };
 
 use crate::choices::mix;
+use crate::following::Copy;
 
 /// The threads, as tags of the journal. Each is a session.
 pub const THREADS: u64 = 3;
@@ -173,4 +176,28 @@ pub fn check_numbers(client: &Client) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether a copy by events has each transaction whole, or not at all.
+pub fn check_copy(copy: &Copy) -> Result<(), String> {
+    let number = |document: &Document, field| document.get_i64(field).unwrap_or_default().cast_unsigned();
+    let documents_of = |name: &str| copy.get(name).into_iter().flatten().map(|(_, document)| document);
+    let transactions: u64 = documents_of("counters").map(|counter| number(counter, "transactions")).sum();
+    let invoices = copy.get("invoices").map_or(0, BTreeMap::len) as u64;
+    if transactions != invoices {
+        return Err(format!(
+            "a transaction is divided: {transactions} are counted, {invoices} invoices are there"
+        ));
+    }
+    // By thread and version.
+    let mut found: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for document in COLLECTIONS.into_iter().flat_map(documents_of) {
+        *found.entry((number(document, "thread"), number(document, "version"))).or_default() += 1;
+    }
+    let threads: BTreeSet<u64> = found.keys().map(|(thread, _)| *thread).collect();
+    let is_whole = |(&(tag, version), &count): (&(u64, u64), &u64)| count == documents(tag, version);
+    if threads.len() == found.len() && found.iter().all(is_whole) {
+        return Ok(());
+    }
+    Err(format!("a transaction is divided: by thread and version, so many documents are there: {found:?}"))
 }

@@ -73,7 +73,7 @@ impl Audited for Transacted {
             *course = Course { state, begun: Vec::new(), done: state.version };
         }
         match &mut self.follower {
-            Some(follower) => follower.follow(client, |_| Ok(()))?,
+            Some(follower) => follower.follow(client, transacting::check_copy)?,
             none => *none = Some(Follower::begin(client, DATABASE)?),
         }
         let report = client.verify().map_err(|error| format!("verify failed: {error:?}"))?;

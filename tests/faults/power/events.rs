@@ -49,7 +49,10 @@ fn apply(copy: &mut Copy, event: &ChangeStreamEvent<Document>) -> Result<(), Str
     } else {
         let is_new = event.operation_type == OperationType::Insert;
         let full = event.full_document.as_ref().ok_or_else(told)?;
-        copy.insert(id, workload::recognize(full)?).is_none() == is_new
+        let (tag, version) = workload::recognize(full)?;
+        let before = copy.insert(id, (tag, version));
+        // Each version is written by one call, which replaces the one before.
+        before.is_none() == is_new && before.is_none_or(|before| before == (tag, version.saturating_sub(1)))
     };
     if is_right { Ok(()) } else { Err(format!("{} does not follow from the events before", told())) }
 }

@@ -21,6 +21,7 @@ mod oracle;
 mod planted;
 mod sectors;
 mod stage;
+mod tokens;
 mod upgrade;
 
 use std::io::{self, Write};

@@ -9,12 +9,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use cairndb::Client;
-use cairndb::bson::{Document, doc};
+use cairndb::bson::doc;
 use cairndb_tests::journal::Record;
 use cairndb_tests::power::{self, FIELD, FIELD_JOURNALED, LOOSE};
 use cairndb_tests::workload;
 
 use crate::power::events;
+use crate::power::tokens::{Tokens, numbers};
 
 /// What an audit says before the findings of `verify`.
 pub(crate) const FINDINGS: &str = "verify found: ";
@@ -91,8 +92,7 @@ pub(crate) struct Oracle {
     given_by_sequence: HashSet<i64>,
     /// Values of documents that are on stable storage.
     durable_values: HashSet<i64>,
-    /// The inserts of all lives that had a token, and whether each is known to have happened.
-    with_tokens: BTreeMap<u64, bool>,
+    tokens: Tokens,
     /// Acknowledged operations, over all lives.
     pub(crate) acknowledged: u64,
     /// Of these, what a power failure rightly lost.
@@ -115,12 +115,15 @@ impl Oracle {
         match record {
             Record::Opened => self.open(),
             Record::Begun { tag, version } => {
-                if version == 1 && power::token(tag).is_some() {
-                    self.with_tokens.insert(tag, false);
+                if version == 1 {
+                    self.tokens.begin(tag, None);
                 }
                 self.begin(tag..tag + 1, version);
             }
-            Record::ManyBegun { first, count } => self.begin(first..first + count, 1),
+            Record::ManyBegun { first, count } => {
+                self.tokens.begin(first, Some(count));
+                self.begin(first..first + count, 1);
+            }
             Record::Done { tag, version } => return self.finish(tag, version),
             Record::ManyDone { first, .. } => return self.finish(first, 1),
             Record::IndexBegun { exists } => {
@@ -271,11 +274,7 @@ impl Oracle {
         events::audit(client, &stored)?;
         let durable = self.operations.iter().filter(|write| write.done.is_some() && write.is_journaled);
         let durable = durable.flat_map(|write| write.steps.iter().map(|(tag, _)| *tag));
-        for tag in stored.keys().copied().chain(durable) {
-            if let Some(has_happened) = self.with_tokens.get_mut(&tag) {
-                *has_happened = true;
-            }
-        }
+        self.tokens.know(&stored.keys().copied().chain(durable).collect());
         let history = |(tag, base): (u64, u64)| (tag, History { base, writes: Vec::new() });
         self.histories = stored.into_iter().map(history).collect();
         self.operations.clear();
@@ -286,24 +285,10 @@ impl Oracle {
         Ok(())
     }
 
-    /// Makes every call with a token twice more, as a client does that got no answer: it happens once in all.
+    /// Makes every call with a token twice more, as a client does that got no answer.
     pub(crate) fn repeat(&self, client: &Client) -> Result<(), String> {
-        let tagged = workload::tagged(client);
-        for (tag, has_happened) in &self.with_tokens {
-            let Some(token) = power::token(*tag) else { continue };
-            let again = || {
-                let insert = tagged.insert_one(workload::document(*tag, 1)).exactly_once(token.clone());
-                insert.run().map_err(|error| format!("tag {tag}, made again: {error:?}"))
-            };
-            let (first, second) = (again()?, again()?);
-            if *has_happened && !first.was_replayed {
-                return Err(format!("tag {tag}, made again, happened a second time"));
-            }
-            if !second.was_replayed || second.inserted_id != first.inserted_id {
-                return Err(format!("tag {tag}, made again: {first:?}, and then {second:?}"));
-            }
-        }
-        Ok(())
+        self.tokens.repeat(client)?;
+        audit_invoices(client)
     }
 
     /// How many writes of each tag survived, at least and at most.
@@ -388,11 +373,8 @@ impl Oracle {
     }
 
     fn audit_values(&mut self, client: &Client) -> Result<(), String> {
-        let numbered = client.database(power::DATABASE).collection::<Document>(power::NUMBERED);
         let mut stored = HashSet::new();
-        for document in numbered.find(doc! {}).run().map_err(text)? {
-            let document = document.map_err(text)?;
-            let value = document.get_i64("n").map_err(|error| format!("{error}: {document}"))?;
+        for value in numbers(client, power::NUMBERED, doc! {})? {
             if !stored.insert(value) {
                 return Err(format!("two documents have the value {value}"));
             }
@@ -403,8 +385,15 @@ impl Oracle {
         // A value that was not acknowledged is given all the same, if it is there.
         self.given_by_field.extend(&stored);
         self.durable_values = stored;
-        Ok(())
+        audit_invoices(client)
     }
+}
+
+/// No number of the gapless field is missing or there twice: what is lost is the end.
+fn audit_invoices(client: &Client) -> Result<(), String> {
+    let numbers = numbers(client, power::INVOICES, doc! {})?;
+    let first_wrong = (1_i64..).zip(&numbers).find(|(wanted, number)| wanted != *number);
+    first_wrong.map_or(Ok(()), |(wanted, number)| Err(format!("invoice {wanted} has the number {number}")))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the argument of map_err")]
