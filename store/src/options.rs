@@ -316,6 +316,8 @@ pub enum PlantedFault {
     HolesPassed,
     /// Streams show what is not on stable storage yet.
     EventsShownEarly,
+    /// Streams read what a sync has made a round of, and nothing that is on stable storage since.
+    RoundsOfSyncsAlone,
     /// Live queries do not show that documents leave their results.
     LeftForgotten,
     /// Updates get their position in the log of changes before they have their latches.

@@ -1,20 +1,28 @@
-//! The rows by which repeated writes are answered: every row can be read, no statement of a command was done by two commits, and tokens are of
+//! The rows by which repeated writes are answered: every row can be read, the result of a token is one of its call, no statement of a command was done by two commits, and tokens are of
 //! generations that are known.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use base::error::Result;
+use bson::{Bson, Document};
 use store::keys::META_TOKENS;
 use store::scan::{CacheUse, Scan};
 use store::{Database, Family};
 
 use crate::audit::findings::Findings;
 use crate::audit::{Subject, family_name};
+use crate::collection::answers::Answer;
+use crate::collection::bulk_write;
+use crate::collection::modify::Modified;
+use crate::command::repeated::Reply;
 use crate::outcomes::generations;
+use crate::outcomes::once;
 use crate::outcomes::retryable;
 use crate::outcomes::row::{Kind, Row, SessionKey};
 use crate::outcomes::token_row::{self, TokenRow};
+use crate::results::{DeleteResult, InsertOneResult, UpdateResult};
+use crate::write::outcome::InsertOutcome;
 
 /// A command that may be sent again, by the rows of its commits up to one of them.
 struct RepeatableCommand {
@@ -29,6 +37,26 @@ impl RepeatableCommand {
     /// The command whose first row this is.
     fn of(session: Option<SessionKey>, row: &Row) -> Self {
         Self { session, number: row.number, kind: row.kind, statements: BTreeSet::new() }
+    }
+}
+
+/// What keeps the result of a row from being one that its call has stored.
+fn damage(row: TokenRow) -> Option<&'static str> {
+    let mut answer = Document::try_from(row.result).unwrap_or_default();
+    let Some(Bson::String(call)) = answer.remove(once::CALL) else { return Some("it names no call") };
+    match call.split(' ').next().unwrap_or_default() {
+        "insert_one" => InsertOneResult::of_answer(answer).err(),
+        "insert_many" => InsertOutcome::<HashMap<usize, Bson>>::of_answer(answer).err(),
+        "update_one" | "update_many" | "replace_one" => UpdateResult::of_answer(answer).err(),
+        "delete_one" | "delete_many" => DeleteResult::of_answer(answer).err(),
+        "find_one_and_update" | "find_one_and_replace" | "find_one_and_delete" => {
+            Modified::of_answer(answer).err()
+        }
+        "bulk_write" => bulk_write::Outcome::of_answer(answer).err(),
+        // Commands of several statements.
+        "update" | "delete" | "bulkWrite" => Reply::of_answer(answer).err(),
+        // A transaction's is any value.
+        _ => None,
     }
 }
 
@@ -48,10 +76,17 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
         if token_row::is_of_token(scan.key()) {
             let generation = token_row::generation_of(scan.key());
             let is_known = |number| generations.iter().flatten().any(|(known, _)| Some(*known) == number);
-            if let Err(error) = TokenRow::decode(scan.key(), scan.value()) {
-                add(error.to_string());
-            } else if !is_known(generation) {
-                add("the token is of a generation that is not known".to_owned());
+            match TokenRow::decode(scan.key(), scan.value()) {
+                Err(error) => add(error.to_string()),
+                Ok(_) if !is_known(generation) => {
+                    add("the token is of a generation that is not known".to_owned());
+                }
+                Ok(row) => {
+                    let damage = damage(row);
+                    damage
+                        .into_iter()
+                        .for_each(|damage| add(format!("the result is none of its call: {damage}")));
+                }
             }
             continue;
         }
@@ -85,4 +120,45 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
         findings.add(family_name(Family::Meta), None, &[META_TOKENS], error.to_string());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+    use store::write::{Batch, CommitLevel};
+
+    use super::*;
+    use crate::client::Client;
+    use crate::outcomes::generations::meta_key;
+
+    /// A damaged generation is named with its key, by an audit and by the next life of the store, and a salvaged store works.
+    #[test]
+    fn damaged_generations_of_tokens_are_named() {
+        let no_number = (vec![META_TOKENS, 1], vec![0; 8]);
+        for (key, value) in [(meta_key(1), b"no time".to_vec()), (meta_key(1), Vec::new()), no_number] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("db");
+            let client = Client::open(&path).expect("made");
+            let things = client.database("test").collection::<Document>("things");
+            things.insert_one(doc! { "_id": 1 }).exactly_once("first").run().expect("stored");
+            let database = client.shared().store.enter().expect("open");
+            let mut batch = Batch::new(&database);
+            batch.put(Family::Meta, &key, &value);
+            client.shared().store.commit(batch, CommitLevel::Buffered).expect("stored");
+            drop((database, things));
+            let found = client.verify().expect("audited").findings;
+            let is_named = found.iter().any(|finding| finding.problem.contains("generation of tokens"));
+            assert!(is_named, "{found:?}");
+            client.close().expect("closed");
+            let error = Client::open(&path).expect_err("damaged");
+            assert!(error.is_corruption() && error.to_string().contains("generation of tokens"), "{error}");
+            let salvaged = folder.path().join("salvaged");
+            crate::salvage(&path, &salvaged).run().expect("salvaged");
+            let client = Client::open(&salvaged).expect("opened");
+            assert!(client.verify().expect("audited").is_clean());
+            let things = client.database("test").collection::<Document>("things");
+            assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 1);
+            things.insert_one(doc! { "_id": 2 }).exactly_once("second").run().expect("stored");
+        }
+    }
 }

@@ -149,7 +149,8 @@ impl Rounds {
         self.settle(storage);
         let mut state = self.state.lock();
         let known = state.newest.as_ref().map_or(0, |newest| newest.watermark);
-        if let Some(round) = self.round_after(known, &state, storage.database) {
+        let makes_one = storage.database.fault() != PlantedFault::RoundsOfSyncsAlone;
+        if makes_one && let Some(round) = self.round_after(known, &state, storage.database) {
             let round = Arc::new(round);
             if storage.database.is_in_memory() {
                 // Not kept: no sync would come to give it back.

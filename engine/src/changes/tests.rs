@@ -406,10 +406,11 @@ fn what_is_not_watched_writes_nothing_into_the_log() {
     assert!(!scan.advance().expect("a step") && engine.catalog.log.bytes() == 0);
 }
 
-/// Puts or deletes a key as a damaged disk has it, which an audit must name.
+/// Puts or deletes a key as a damaged disk has it, which an audit must name, also in the next life of the store if that opens.
 #[track_caller]
 fn is_named(family: Family, key: &dyn Fn(u64) -> Vec<u8>, value: Option<&[u8]>, words: &str) {
-    let client = in_memory(PlantedFault::None);
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = Client::open(folder.path().join("db")).expect("made");
     let things = logged(&client);
     let mut stream = things.watch().max_await_time(Duration::ZERO).run().expect("opened");
     things.insert_one(doc! { "_id": 1 }).run().expect("stored");
@@ -425,13 +426,28 @@ fn is_named(family: Family, key: &dyn Fn(u64) -> Vec<u8>, value: Option<&[u8]>, 
         None => batch.delete(family, &key),
     }
     engine.store.commit(batch, CommitLevel::Buffered).expect("stored");
-    let findings = client.verify().expect("audited").findings;
-    let is_found = findings
-        .iter()
-        .any(|finding| format!("{finding:?}").contains(family.name()) && finding.problem.contains(words));
-    assert!(is_found, "{words}: {findings:?}");
+    let check = |client: &Client| {
+        let findings = client.verify().expect("audited").findings;
+        let is_found = findings
+            .iter()
+            .any(|finding| format!("{finding:?}").contains(family.name()) && finding.problem.contains(words));
+        assert!(is_found, "{words}: {findings:?}");
+    };
+    check(&client);
     // A reader gets what is whole, or an error, and nothing panics.
     while let Ok(Some(_)) = stream.next_if_any() {}
+    drop((stream, database, things));
+    client.close().expect("closed");
+    match Client::open(folder.path().join("db")) {
+        Ok(client) => {
+            let database = client.shared().store.enter().expect("open");
+            let stored = database.get(family, &key).expect("read");
+            // The store knew the mark, and has written it again when it was closed.
+            let is_damaged = family != Family::Meta || stored.as_deref() == value;
+            if is_damaged { check(&client) } else { assert!(client.verify().expect("audited").is_clean()) }
+        }
+        Err(error) => assert!(error.is_corruption() && error.to_string().contains(family.name()), "{error}"),
+    }
 }
 
 /// Each kind of damage is named with its family and key.

@@ -272,7 +272,7 @@ impl BulkWrite<'_, VerboseBulkWriteResult> {
 
 /// The results of the writes that succeeded, and the errors of those that were rejected.
 #[derive(Default)]
-struct Outcome {
+pub(crate) struct Outcome {
     done: VerboseBulkWriteResult,
     refused: BulkWriteError,
     /// For what the rejected writes report together.

@@ -22,7 +22,7 @@ mod indexes;
 mod insert;
 mod modify;
 mod plan;
-mod repeated;
+pub(crate) mod repeated;
 mod request;
 mod rules;
 mod sequences;

@@ -74,7 +74,7 @@ pub(super) fn run(
 }
 
 /// The reply to a command of several statements.
-struct Reply(Document);
+pub(crate) struct Reply(Document);
 
 impl Answer for Reply {
     fn to_answer(&self) -> Result<Document> {

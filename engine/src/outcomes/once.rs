@@ -26,7 +26,7 @@ use crate::outcomes::token::Token;
 use crate::outcomes::token_row::{self, RowWriter, TokenRow};
 
 /// The field of a result that says which call it is of.
-const CALL: &str = "o";
+pub(crate) const CALL: &str = "o";
 
 /// A call, as its token knows it.
 #[derive(Clone, Debug, PartialEq)]

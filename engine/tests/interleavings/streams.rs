@@ -153,10 +153,17 @@ fn planted_switches_that_pass_collections_by_are_found() {
 }
 
 /// Rounds of syncs: a stream shows what journaled writes have written once they are over, and no other sync comes for it.
+fn synced_by_writers(fault: PlantedFault) -> Findings {
+    let folder = tempfile::tempdir().expect("a folder");
+    follow(World::within(folder.path(), fault), &WriteConcern::journaled())
+}
+
 #[test]
 fn what_is_synced_is_shown_without_another_sync() {
-    holds(|fault| {
-        let folder = tempfile::tempdir().expect("a folder");
-        follow(World::within(folder.path(), fault), &WriteConcern::journaled())
-    });
+    holds(synced_by_writers);
+}
+
+#[test]
+fn planted_streams_that_wait_for_another_sync_are_found() {
+    finds(PlantedFault::RoundsOfSyncsAlone, synced_by_writers);
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use cairndb::Client;
 use cairndb::bson::{Document, doc};
+use cairndb::{Client, WriteConcern};
 use cairndb_tests::race::on_lanes;
 use cairndb_tests::scratch::{Scratch, small};
 
@@ -15,8 +15,10 @@ use crate::power::mount::{Mounted, is_possible};
 use crate::power::say;
 
 /// Folders of older formats, and the marker that each has.
-const OLDER: [(&str, &str); 4] = [
+const OLDER: [(&str, &str); 6] = [
     ("format_3", "CairnDB format 3\n"),
+    ("format_4", "CairnDB format 4\n"),
+    ("format_4_options", "CairnDB format 4\n"),
     ("format_4_long", "CairnDB format 4\n"),
     ("format_5", "CairnDB format 5\n"),
     ("format_6", "CairnDB format 6\n"),
@@ -43,7 +45,8 @@ fn described(client: &Client) -> Vec<String> {
         let database = client.database(&database);
         for name in database.list_collection_names().run().expect("listed") {
             let collection = database.collection::<Document>(&name);
-            lines.push(format!("{name}: {:?}", collection.list_index_names().run().expect("listed")));
+            // A view has none.
+            lines.push(format!("{name}: {:?}", collection.list_index_names().run().ok()));
             let found = collection.find(doc! {}).sort(doc! { "_id": 1 }).run().expect("a cursor");
             lines.extend(found.map(|document| document.expect("a document").to_string()));
         }
@@ -98,11 +101,33 @@ fn judge(left: &Image, old_marker: &str, expected: &[String]) -> Result<bool, St
         }
         client.close().map_err(|error| format!("it does not close: {error:?}"))?;
     }
+    check_newer_parts(&scratch.path())?;
     // The writers opened it in any case.
     if marker()? != NEW_MARKER {
         return Err("the writer did not upgrade it".to_owned());
     }
     Ok(found == old_marker)
+}
+
+/// What older formats do not have works after the upgrade: a call with a token, and a stream that shows it.
+fn check_newer_parts(folder: &Path) -> Result<(), String> {
+    let failed = |error: cairndb::Error| format!("after the upgrade: {error:?}");
+    let client = small().open(folder).map_err(failed)?;
+    let made_later = client.database("later").collection::<Document>("made");
+    let mut stream = made_later.watch().run().map_err(failed)?;
+    for expected in [false, true] {
+        let insert = made_later.insert_one(doc! { "_id": 1 }).exactly_once("first");
+        let done = insert.write_concern(WriteConcern::journaled()).run().map_err(failed)?;
+        if done.was_replayed != expected {
+            return Err(format!("a call with a token said {done:?}"));
+        }
+    }
+    let shown = stream.next_if_any().map_err(failed)?.and_then(|event| event.full_document);
+    if shown != Some(doc! { "_id": 1 }) {
+        return Err(format!("a stream shows {shown:?}"));
+    }
+    drop(stream);
+    client.close().map_err(failed)
 }
 
 #[test]
