@@ -118,13 +118,13 @@ impl Error {
             | ErrorKind::NotADatabase { .. }
             | ErrorKind::NotFound { .. }
             | ErrorKind::UnsupportedFormat { .. }
+            | ErrorKind::NotUpgraded { .. }
             | ErrorKind::UnsupportedProcessor { .. }
             | ErrorKind::Storage { .. } => None,
         }
     }
 
-    /// SequoiaDB's code of an error of a sequence or of an auto-increment field: -325 when no value is left. Returns `None`
-    /// for other errors. The code's name is in [`ErrorKind::Sequence`].
+    /// SequoiaDB's code of an error of a sequence: -325 when no value is left. `None` for others. Its name is in [`ErrorKind::Sequence`].
     ///
     /// ```
     /// use cairndb::Client;
@@ -158,10 +158,8 @@ impl Error {
         self.report.namespace.as_ref()
     }
 
-    /// Whether a unique key was already taken, the `_id` included (code 11000). Of several rejected writes, whether all were
-    /// rejected for this reason.
-    ///
-    /// A recipe: [an operation that may be repeated](guide/recipes/index.html#an-operation-that-may-be-repeated).
+    /// Whether a unique key, the `_id` included, was there already (code 11000). Of several rejected writes, whether all were rejected for
+    /// this. A recipe: [an operation that may be repeated](guide/recipes/index.html#an-operation-that-may-be-repeated).
     pub fn is_duplicate_key(&self) -> bool {
         if let ErrorKind::InsertMany(InsertManyError { write_errors: Some(errors), .. }) = self.kind() {
             return !errors.is_empty() && errors.iter().all(|error| Code::DUPLICATE_KEY == error.code);
@@ -202,9 +200,8 @@ impl Error {
 
     /// Whether the disk is full. No acknowledged write is lost, and reads go on.
     ///
-    /// Writes succeed again some seconds after there is space for one memtable: a quarter of the
-    /// [memory budget](struct.ClientBuilder.html#method.memory_budget), and at most 64 MiB. With less space they succeed again when the
-    /// folder is opened again.
+    /// Writes succeed again some seconds after there is space for one memtable: a quarter of the [memory
+    /// budget](struct.ClientBuilder.html#method.memory_budget), at most 64 MiB. With less space they do when the folder is opened again.
     pub fn is_no_space(&self) -> bool {
         matches!(self.kind(), ErrorKind::NoSpace { .. })
     }
@@ -626,6 +623,14 @@ pub enum ErrorKind {
         oldest: u32,
         /// The newest format that this version reads, and the one that it writes.
         supported: u32,
+    },
+    /// The folder has an older format, and `upgrade(false)` rules out that opening it for writing upgrades it.
+    #[error("{} has format {found}, and upgrade(false) rules out a newer one: open it with read_only", path.display())]
+    NotUpgraded {
+        /// The folder.
+        path: PathBuf,
+        /// The format named by the folder.
+        found: u32,
     },
     /// The linked RocksDB was compiled for processors that have more than this one.
     #[error(

@@ -524,6 +524,8 @@ meanings! {
         "nothing was made", "check the path";
     UnsupportedFormat: "the folder was written by another version",
         "the folder is as it was", "use the version that the message asks for";
+    NotUpgraded: "the folder has an older format, and `upgrade(false)` was set",
+        "the folder is as it was", "open it with `read_only`, or let it be upgraded";
     UnsupportedProcessor: "RocksDB was compiled for other processors",
         "nothing was opened", "build RocksDB with `cairndb-rocksdb --portable`";
     Storage: "the storage failed in a way that has no kind of its own",

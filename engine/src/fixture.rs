@@ -36,6 +36,7 @@ pub(crate) fn options(path: PathBuf, mode: OpenMode) -> StoreOptions {
         spilling: SpillOptions::default(),
         durability: Durability::default(),
         witness: true,
+        upgrade: true,
         fault: PlantedFault::None,
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn options(path: &Path, mode: OpenMode) -> StoreOptions {
         spilling: SpillOptions::default(),
         durability: Durability::default(),
         witness: true,
+        upgrade: true,
         fault: PlantedFault::None,
     }
 }

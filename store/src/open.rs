@@ -85,6 +85,8 @@ pub struct StoreOptions {
     pub durability: Durability,
     /// Whether the witness is kept, and whether its statement is checked.
     pub witness: bool,
+    /// Whether a folder of an older format is upgraded when it is opened for writing. Otherwise it is rejected.
+    pub upgrade: bool,
     /// The fault that a suite plants.
     pub fault: PlantedFault,
 }
@@ -170,7 +172,12 @@ impl Store {
     fn open_for_writing(options: &StoreOptions, tuning: &Tuning, create: bool) -> Result<Self> {
         let path = &options.path;
         let opened = match folder::claim(path, create, options.fault)? {
-            Claim::Complete(lock) => open_complete(options, tuning, lock)?,
+            Claim::Complete(lock) => {
+                if !options.upgrade {
+                    refuse_older(path)?;
+                }
+                open_complete(options, tuning, lock)?
+            }
             Claim::Fresh(lock) => {
                 // The marker is published last. If the process is killed before, the next open finds a creation that
                 // is incomplete and starts again.
@@ -178,10 +185,11 @@ impl Store {
                 let database = create_rocksdb(path, tuning, id)?;
                 let found = witness::create(path, id)?;
                 folder::publish(path)?;
-                OpenedDatabase { database: database.holding(lock), found, passed: Passed::default() }
+                let (database, passed) = (database.holding(lock), Passed::default());
+                OpenedDatabase { database, found, passed, upgraded_from: None }
             }
         };
-        let OpenedDatabase { database, found, passed } = opened;
+        let OpenedDatabase { database, found, passed, upgraded_from } = opened;
         let database = database.planting(options.fault).with_spill_space(options.spilling.space);
         let database = Arc::new(match options.disk_quota {
             Some(quota) => {
@@ -202,7 +210,7 @@ impl Store {
         // Before the first write: from now on the witness reveals if the files are replaced by older ones.
         commits.raise_witness(&database).map_err(|error| met_while_opening(path, error))?;
         let background = Background::start(&database, &commits, options.durability)?;
-        Ok(Self::assemble(database, commits, background, passed))
+        Ok(Self { upgraded_from, ..Self::assemble(database, commits, background, passed) })
     }
 
     fn open_read_only(options: &StoreOptions, tuning: &Tuning, passed: Passed, id: StoreId) -> Result<Self> {
@@ -246,6 +254,7 @@ impl Store {
             errands: background.as_ref().map(Background::errands),
             background: Mutex::new(background),
             recovery: RecoveryReport { log_bytes: passed.log_bytes, torn: passed.torn },
+            upgraded_from: None,
         }
     }
 }
@@ -262,6 +271,8 @@ struct OpenedDatabase {
     database: Database,
     found: FoundWitness,
     passed: Passed,
+    /// The version of its format before it was upgraded.
+    upgraded_from: Option<u32>,
 }
 
 /// Opens a folder that holds a database. Nothing in it is written until the preflight has passed.
@@ -286,13 +297,13 @@ fn open_complete(options: &StoreOptions, tuning: &Tuning, lock: FolderLock) -> R
     let raw = open_with(&database_options, path, tuning.families(&memory, families))?;
     let mut database = database_of(raw, id, tuning, &memory);
     refuse_lost_writes(path, &database, &passed)?;
-    upgrade(path, &mut database, &lock, |family| tuning.options_of(family, &memory))?;
+    let upgraded_from = upgrade(path, &mut database, &lock, |family| tuning.options_of(family, &memory))?;
     let database = database.holding(lock);
     // Files of a build that was cut short. Its entries are removed once the catalog is read.
     scratch::remove_all(path);
     // Last: a folder that is rejected above keeps the witness that it had.
     let found = found.map_or_else(|| witness::renew(path, id), Ok)?;
-    Ok(OpenedDatabase { database, found, passed })
+    Ok(OpenedDatabase { database, found, passed, upgraded_from })
 }
 
 /// Returns what the witness reports as synced, and the witness if it can be read. If the options say that none is kept,
@@ -341,7 +352,17 @@ pub(super) fn create_rocksdb(path: &Path, tuning: &Tuning, id: StoreId) -> Resul
     Ok(database)
 }
 
-/// Makes a folder of an older format one of the current format.
+/// Fails if the folder is of an older format. It was locked.
+fn refuse_older(path: &Path) -> Result<()> {
+    let found = folder::format_version(path)?;
+    if found == FORMAT_VERSION {
+        return Ok(());
+    }
+    let path = path.to_owned();
+    Err(Error::new(ErrorKind::NotUpgraded { path, found }))
+}
+
+/// Makes a folder of an older format one of the current format, and returns the older one.
 ///
 /// Versions 4 and 5 add optional things: a catalog entry and an entry of an index mean in them what they meant before. Versions 6 and 7
 /// add a family each. The marker is written first, because a library that does not know the new version must not open a folder that was
@@ -352,7 +373,7 @@ fn upgrade(
     database: &mut Database,
     lock: &FolderLock,
     options: impl Fn(Family) -> Options,
-) -> Result<()> {
+) -> Result<Option<u32>> {
     let found = stamped_version(path, database)?;
     lock.upgrade().map_err(folder::failed("name the format in the marker file of", path))?;
     database.create_missing(options)?;
@@ -360,7 +381,7 @@ fn upgrade(
         write_stamp(database)?;
         tracing::info!(path = %path.display(), found, now = FORMAT_VERSION, "the folder's format was upgraded");
     }
-    Ok(())
+    Ok((found < FORMAT_VERSION).then_some(found))
 }
 
 /// Writes the format stamp, synced.

@@ -33,6 +33,8 @@ pub struct Store {
     pub(super) errands: Option<Errands>,
     pub(super) background: Mutex<Option<Background>>,
     pub(super) recovery: RecoveryReport,
+    /// The version of the format that the folder had before this opening has upgraded it.
+    pub upgraded_from: Option<u32>,
 }
 
 /// Shared use of the open database during one operation. `close` waits until it is dropped.

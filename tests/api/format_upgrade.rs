@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cairndb::bson::oid::ObjectId;
 use cairndb::bson::{Document, doc};
-use cairndb::{Client, Collection, IndexModel, RetryableWrite};
+use cairndb::{Client, Collection, ErrorKind, IndexModel, RetryableWrite};
 use cairndb_tests::scratch::{Scratch, small};
 
 fn fixture(name: &str) -> PathBuf {
@@ -106,15 +106,45 @@ fn a_reader_leaves_an_older_folder_as_it_is() {
 }
 
 #[test]
-fn a_writer_upgrades_an_older_folder() {
-    for (name, _) in OF_BOOKS {
+fn a_writer_upgrades_an_older_folder_and_says_from_what() {
+    for (name, old_marker) in OF_BOOKS {
         let scratch = copy_of(name);
-        for _ in 0..2 {
+        for opening in 0..2 {
             let client = scratch.open();
+            let before = old_marker.trim_start_matches("CairnDB format ").trim_end().parse().ok();
+            assert_eq!(client.upgraded_from(), if opening == 0 { before } else { None });
             assert_eq!(marker(&scratch), "CairnDB format 7\n");
             check_books(&client);
             client.close().expect("closed");
         }
+    }
+}
+
+#[test]
+fn an_older_folder_that_is_not_to_be_upgraded_is_rejected_and_stays() {
+    let files = |scratch: &Scratch| {
+        let mut files: Vec<_> = fs::read_dir(scratch.path())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| (path.clone(), fs::read(path).expect("read")))
+            .collect();
+        files.sort();
+        files
+    };
+    for (name, _) in OF_BOOKS {
+        let scratch = copy_of(name);
+        let before = files(&scratch);
+        let error = small().upgrade(false).open(scratch.path()).expect_err("rejected");
+        assert!(matches!(error.kind(), ErrorKind::NotUpgraded { found: 3.., .. }), "{error:?}");
+        assert!(error.to_string().contains("upgrade(false)"), "{error}");
+        assert_eq!(files(&scratch), before);
+        let reader = small().upgrade(false).read_only(true).open(scratch.path()).expect("opened");
+        check_books(&reader);
+        assert_eq!(reader.upgraded_from(), None);
+        reader.close().expect("closed");
+        // Once it is upgraded there is nothing to rule out.
+        scratch.open().close().expect("closed");
+        small().upgrade(false).open(scratch.path()).expect("opened").close().expect("closed");
     }
 }
 

@@ -199,5 +199,5 @@ pub fn check_copy(copy: &Copy) -> Result<(), String> {
     if threads.len() == found.len() && found.iter().all(is_whole) {
         return Ok(());
     }
-    Err(format!("a transaction is divided: by thread and version, so many documents are there: {found:?}"))
+    Err(format!("a transaction is divided: by thread and version, the documents that are there: {found:?}"))
 }

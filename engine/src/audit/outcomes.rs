@@ -1,28 +1,26 @@
 //! The rows by which repeated writes are answered: every row can be read, the result of a token is one of its call, no statement of a command was done by two commits, and tokens are of
 //! generations that are known.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::error::Result;
 use bson::{Bson, Document};
+use query::operation::OperationContext;
 use store::keys::META_TOKENS;
 use store::scan::{CacheUse, Scan};
+use store::snapshot::Snapshot;
 use store::{Database, Family};
 
 use crate::audit::findings::Findings;
 use crate::audit::{Subject, family_name};
-use crate::collection::answers::Answer;
-use crate::collection::bulk_write;
-use crate::collection::modify::Modified;
-use crate::command::repeated::Reply;
 use crate::outcomes::generations;
 use crate::outcomes::once;
 use crate::outcomes::retryable;
 use crate::outcomes::row::{Kind, Row, SessionKey};
 use crate::outcomes::token_row::{self, TokenRow};
-use crate::results::{DeleteResult, InsertOneResult, UpdateResult};
-use crate::write::outcome::InsertOutcome;
+use crate::results::VerifyReport;
+use crate::shared::Shared;
 
 /// A command that may be sent again, by the rows of its commits up to one of them.
 struct RepeatableCommand {
@@ -40,24 +38,42 @@ impl RepeatableCommand {
     }
 }
 
-/// What keeps the result of a row from being one that its call has stored.
-fn damage(row: TokenRow) -> Option<&'static str> {
-    let mut answer = Document::try_from(row.result).unwrap_or_default();
-    let Some(Bson::String(call)) = answer.remove(once::CALL) else { return Some("it names no call") };
-    match call.split(' ').next().unwrap_or_default() {
-        "insert_one" => InsertOneResult::of_answer(answer).err(),
-        "insert_many" => InsertOutcome::<HashMap<usize, Bson>>::of_answer(answer).err(),
-        "update_one" | "update_many" | "replace_one" => UpdateResult::of_answer(answer).err(),
-        "delete_one" | "delete_many" => DeleteResult::of_answer(answer).err(),
-        "find_one_and_update" | "find_one_and_replace" | "find_one_and_delete" => {
-            Modified::of_answer(answer).err()
-        }
-        "bulk_write" => bulk_write::Outcome::of_answer(answer).err(),
-        // Commands of several statements.
-        "update" | "delete" | "bulkWrite" => Reply::of_answer(answer).err(),
-        // A transaction's is any value.
-        _ => None,
+/// Adds to a report the rows of tokens whose results are none of their calls. `damage` says why a result is none of the call with a name.
+pub(crate) fn verify_results(
+    shared: &Shared,
+    report: &mut VerifyReport,
+    damage: impl Fn(&str, Document) -> Option<&'static str>,
+    operation: &OperationContext,
+) -> Result<()> {
+    let database = shared.store.enter()?;
+    if !database.has(Family::Outcomes) {
+        return Ok(());
     }
+    let (first, end) = token_row::keys_of(None);
+    let snapshot = Snapshot::take(&database);
+    let mut scan = Scan::open(&snapshot, Family::Outcomes, (first, Some(end)), CacheUse::Bypass, operation);
+    let mut findings = Findings::resume(report);
+    loop {
+        match scan.advance() {
+            Ok(true) => {}
+            // The audit of the rows has named what ends them early.
+            Err(error) if !error.is_corruption() && !error.is_unreadable() => return Err(error),
+            Ok(false) | Err(_) => break,
+        }
+        // So it has rows that cannot be read.
+        let Ok(row) = TokenRow::decode(scan.key(), scan.value()) else { continue };
+        let mut answer = Document::try_from(row.result).unwrap_or_default();
+        let damage = match answer.remove(once::CALL) {
+            Some(Bson::String(call)) => damage(&call, answer),
+            Some(_) | None => Some("it names no call"),
+        };
+        if let Some(damage) = damage {
+            let problem = format!("the result is none of its call: {damage}");
+            findings.add(family_name(Family::Outcomes), None, scan.key(), problem);
+        }
+    }
+    findings.report_into(report);
+    Ok(())
 }
 
 pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut Findings) -> Result<()> {
@@ -76,17 +92,10 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
         if token_row::is_of_token(scan.key()) {
             let generation = token_row::generation_of(scan.key());
             let is_known = |number| generations.iter().flatten().any(|(known, _)| Some(*known) == number);
-            match TokenRow::decode(scan.key(), scan.value()) {
-                Err(error) => add(error.to_string()),
-                Ok(_) if !is_known(generation) => {
-                    add("the token is of a generation that is not known".to_owned());
-                }
-                Ok(row) => {
-                    let damage = damage(row);
-                    damage
-                        .into_iter()
-                        .for_each(|damage| add(format!("the result is none of its call: {damage}")));
-                }
+            if let Err(error) = TokenRow::decode(scan.key(), scan.value()) {
+                add(error.to_string());
+            } else if !is_known(generation) {
+                add("the token is of a generation that is not known".to_owned());
             }
             continue;
         }

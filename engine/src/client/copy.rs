@@ -10,6 +10,7 @@ use store::{OpenMode, StoreOptions, copy};
 
 use crate::audit::{self, Callback, Watch};
 use crate::client::handle::Client;
+use crate::command::repeated;
 use crate::metrics::recorder::RecorderOptions;
 use crate::results::{BackupReport, RecoveryReport, VerifyReport};
 use crate::shared::Shared;
@@ -100,6 +101,7 @@ impl Client {
         let mut watch = Watch::new(Pace::new(None, look), &operation, tell);
         let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;
+        audit::outcomes::verify_results(&copy, &mut report, repeated::damage, &operation)?;
         audit::verify_files(&copy, &mut report, &mut watch)?;
         Ok(report)
     }

@@ -95,6 +95,7 @@ impl ClientBuilder {
             spilling: self.spilling,
             durability: self.durability,
             witness: self.witness,
+            upgrade: self.upgrade,
             fault: self.fault,
         };
         let mut limits = self.transactions;

@@ -2,6 +2,7 @@
 
 use store::format::{FORMAT_VERSION, ROCKSDB_VERSION};
 
+use crate::client::builder::ClientBuilder;
 use crate::client::handle::Client;
 
 /// The versions of what this program is made of: [`Client::versions`].
@@ -39,5 +40,45 @@ impl Client {
             pcre2: query::library::pcre2_version(),
             collation_rules: index::collation::version::of_rules(),
         }
+    }
+    /// Returns the format that the folder had before this opening has upgraded it. `None` if it had the one of
+    /// [`FORMAT_VERSION`](crate::FORMAT_VERSION), or is new, or was opened for reading only.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// let client = Client::open(folder.path().join("db"))?;
+    /// if let Some(format) = client.upgraded_from() {
+    ///     println!("the folder had format {format}: earlier versions of CairnDB do not open it any more");
+    /// }
+    /// # assert_eq!(client.upgraded_from(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upgraded_from(&self) -> Option<u32> {
+        self.shared.store.upgraded_from
+    }
+}
+
+impl ClientBuilder {
+    /// Whether a folder of an older format is upgraded when it is opened for writing. The default is `true`. With `false` it is rejected
+    /// with [`ErrorKind::NotUpgraded`](crate::ErrorKind::NotUpgraded), and stays as it is: for a program that is to back up first, or
+    /// that runs beside an older one. Reading upgrades nothing.
+    ///
+    /// ```
+    /// # use cairndb::Client;
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("db");
+    /// # Client::open(&path)?.close()?;
+    /// let client = Client::builder().upgrade(false).open(&path)?;
+    /// assert_eq!(client.upgraded_from(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn upgrade(mut self, upgrade: bool) -> Self {
+        self.upgrade = upgrade;
+        self
     }
 }

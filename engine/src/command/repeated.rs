@@ -4,15 +4,21 @@
 //! done or none, and the reply is stored with it. The documents of an `insert` are always one statement; a `bulkWrite` is always a
 //! transaction.
 
+use std::collections::HashMap;
+
 use base::error::Result;
 use bson::{Bson, Document};
 
 use crate::arguments::{Arguments, GENERIC_COMMAND_FIELDS, TOKEN_FIELD};
 use crate::collection::answers::Answer;
+use crate::collection::bulk_write;
 use crate::collection::exactly_once::{Asked, Whole};
+use crate::collection::modify::Modified;
 use crate::command::context::CommandContext;
 use crate::outcomes::once::Undamaged;
 use crate::outcomes::token::Token;
+use crate::results::{DeleteResult, InsertOneResult, UpdateResult};
+use crate::write::outcome::InsertOutcome;
 
 /// The field of a reply that says that the command had happened before.
 const REPLAYED: &str = "replayed";
@@ -73,8 +79,24 @@ pub(super) fn run(
     Ok(reply)
 }
 
+/// Why the result of a token's row is none that its call has stored. `None` of a transaction's, which is any value.
+pub(crate) fn damage(call: &str, answer: Document) -> Option<&'static str> {
+    match call.split(' ').next().unwrap_or_default() {
+        "insert_one" => InsertOneResult::of_answer(answer).err(),
+        "insert_many" => InsertOutcome::<HashMap<usize, Bson>>::of_answer(answer).err(),
+        "update_one" | "update_many" | "replace_one" => UpdateResult::of_answer(answer).err(),
+        "delete_one" | "delete_many" => DeleteResult::of_answer(answer).err(),
+        "find_one_and_update" | "find_one_and_replace" | "find_one_and_delete" => {
+            Modified::of_answer(answer).err()
+        }
+        "bulk_write" => bulk_write::Outcome::of_answer(answer).err(),
+        "update" | "delete" | "bulkWrite" => Reply::of_answer(answer).err(),
+        _ => None,
+    }
+}
+
 /// The reply to a command of several statements.
-pub(crate) struct Reply(Document);
+struct Reply(Document);
 
 impl Answer for Reply {
     fn to_answer(&self) -> Result<Document> {

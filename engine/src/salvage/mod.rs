@@ -349,6 +349,7 @@ fn store_options(partial: &PartialFolder) -> StoreOptions {
         spilling: SpillOptions::default(),
         durability: Durability::default(),
         witness: true,
+        upgrade: true,
         fault: PlantedFault::None,
     }
 }
