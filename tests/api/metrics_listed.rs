@@ -9,6 +9,7 @@ const GAUGES: &str = include_str!("../../store/src/gauges.rs");
 const HEALTH: &str = include_str!("../../store/src/health.rs");
 const STALL: &str = include_str!("../../store/src/stall.rs");
 const TIMING: &str = include_str!("../../base/src/metrics/timing.rs");
+const CHANGE_STREAM_LOSSES: &str = include_str!("change_stream_losses.rs");
 const CHANGE_STREAMS: &str = include_str!("change_streams.rs");
 const EXACTLY_ONCE: &str = include_str!("exactly_once.rs");
 const IO_ERRORS: &str = include_str!("io_errors.rs");
@@ -49,7 +50,7 @@ const READ_BY: &[(&str, &str, &str)] = &[
     ("changeLog.bytes", CHANGE_STREAMS, "the_log_and_its_streams_are_counted"),
     ("changeLog.oldestEventSeconds", CHANGE_STREAMS, "the_log_and_its_streams_are_counted"),
     ("changeLog.streams", CHANGE_STREAMS, "the_log_and_its_streams_are_counted"),
-    ("changeLog.lagSeconds", CHANGE_STREAMS, "the_log_and_its_streams_are_counted"),
+    ("changeLog.lagSeconds", CHANGE_STREAM_LOSSES, "streams_are_behind_until_the_sync_of_what_was_written"),
     ("waits.latches", METRICS, "threads_count_by_themselves_and_add_up"),
     ("waits.stalls", STALL, "writes_outlast_a_stop"),
     ("waits.syncs", METRICS, "syncs_are_counted"),

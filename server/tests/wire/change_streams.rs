@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cairndb::Client;
 use cairndb::bson::{Bson, Document, Timestamp, doc};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -276,6 +277,71 @@ fn what_is_no_change_stream_is_refused() {
     let mut alone = Fixture::new();
     assert_eq!(code(&run(&mut alone.peer(), watch("orders", doc! {}))), 40_573);
     alone.stop();
+}
+
+/// The text of a token, with other digits from a place on.
+fn altered(token: &Document, at: usize, with: &str) -> Document {
+    let mut data = token.get_str("_data").expect("a text").to_owned();
+    data.replace_range(at..at + with.len(), with);
+    doc! { "_data": data }
+}
+
+#[track_caller]
+fn is_refused(reply: &Document, expected: i32) {
+    assert_eq!(code(reply), expected, "{reply}");
+    let labels = reply.get_array("errorLabels").map(Vec::as_slice).unwrap_or_default();
+    let lost = [Bson::from("NonResumableChangeStreamError")];
+    assert_eq!(labels, if expected == 286 { &lost[..] } else { &[] }, "{reply}");
+}
+
+#[test]
+fn places_that_the_log_does_not_have_are_refused() {
+    let (fixture, other) = (fixture(), fixture());
+    let mut peer = fixture.peer();
+    let token = batch(&run(&mut peer, watch("orders", doc! {}))).token;
+    let of_other = batch(&run(&mut other.peer(), watch("orders", doc! {}))).token;
+    for (token, expected) in [
+        // Ahead of the clock, of another store, of another version, cut short, and longer.
+        (altered(&token, 2, "FFFFFFFF"), 286),
+        (of_other, 260),
+        (altered(&token, 0, "02"), 260),
+        (doc! { "_data": &token.get_str("_data").expect("a text")[..20] }, 260),
+        (doc! { "_data": format!("{}00", token.get_str("_data").expect("a text")) }, 260),
+    ] {
+        for name in ["resumeAfter", "startAfter"] {
+            is_refused(&run(&mut peer, watch("orders", doc! { name: &token })), expected);
+        }
+    }
+    batch(&run(&mut peer, watch("orders", doc! { "resumeAfter": token })));
+}
+
+/// The log keeps no event for a reader that does not come back.
+#[test]
+fn a_stream_that_the_log_has_overtaken_between_two_batches_is_lost() {
+    let opening = Client::builder().change_log_bytes_max(64 << 10);
+    let fixture = Fixture::of(opening, |_| (), |builder| builder.replica_set("rs"));
+    let mut peer = fixture.peer();
+    let opened = batch(&run(&mut peer, watch("orders", doc! {})));
+    let (begin, text) = (Instant::now(), "x".repeat(1000));
+    loop {
+        insert(&mut peer, (0..50).map(|_| doc! { "text": &text }).collect());
+        let resumed = run(&mut peer, watch("orders", doc! { "resumeAfter": &opened.token }));
+        if code(&resumed) != 0 {
+            is_refused(&resumed, 286);
+            break;
+        }
+        let id = batch(&resumed).id;
+        run(&mut peer, doc! { "killCursors": "orders", "cursors": [id] });
+        assert!(begin.elapsed() < PATIENCE, "nothing is forgotten");
+    }
+    let more = doc! { "getMore": opened.id, "collection": "orders", "maxTimeMS": LONG };
+    is_refused(&run(&mut peer, more.clone()), 286);
+    // Its cursor is gone with it.
+    is_refused(&run(&mut peer, more), 43);
+    // The next stream begins with what comes now.
+    let opened = batch(&run(&mut peer, watch("orders", doc! {})));
+    insert(&mut peer, vec![doc! { "_id": "now" }]);
+    assert_eq!(kinds(&next(&mut peer, opened.id).events), ["insert"]);
 }
 
 #[test]

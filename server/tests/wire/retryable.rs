@@ -1,6 +1,7 @@
 //! Writes that are sent again, commits that are, and reads of one state.
 
-use cairndb::bson::{Bson, Document, Timestamp, doc};
+use cairndb::bson::spec::BinarySubtype;
+use cairndb::bson::{Binary, Bson, Document, Timestamp, doc};
 use cairndb_server::Server;
 
 use crate::Fixture;
@@ -233,4 +234,96 @@ fn a_write_with_a_token_takes_effect_once_and_so_does_a_commit() {
     let mut unknown = commit;
     unknown.insert("exactlyOnce", "payment 4");
     refused(&peer.run(unknown), 251, &["TransientTransactionError"]);
+}
+
+#[test]
+fn what_is_no_token_is_refused_and_changes_nothing() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    peer.run(doc! { "insert": "a", "documents": [{ "_id": 1, "n": 1 }], "$db": "shop" });
+    let increase = doc! { "$inc": { "n": 1 } };
+    let update = doc! { "q": { "_id": 1 }, "u": &increase };
+    let bytes = |len| Bson::from(Binary { subtype: BinarySubtype::Generic, bytes: vec![7; len] });
+    let wrong = [
+        (Bson::from(""), 2),
+        ("x".repeat(65).into(), 2),
+        // 33 letters of two bytes.
+        ("ä".repeat(33).into(), 2),
+        (bytes(0), 2),
+        (bytes(65), 2),
+        (7.into(), 14),
+        (doc! { "a": 1 }.into(), 14),
+    ];
+    for (token, expected) in wrong.clone() {
+        for command in [
+            doc! { "insert": "a", "documents": [{ "n": 1 }] },
+            doc! { "insert": "a", "documents": [{ "n": 1 }, { "n": 2 }] },
+            doc! { "update": "a", "updates": [update.clone()] },
+            doc! { "update": "a", "updates": [update.clone(), update.clone()] },
+            doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 1 }] },
+            doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 0 }] },
+            doc! { "findAndModify": "a", "query": { "_id": 1 }, "update": &increase },
+            doc! { "findAndModify": "a", "query": { "_id": 1 }, "remove": true },
+        ] {
+            let mut command = command;
+            command.extend(doc! { "exactlyOnce": token.clone(), "$db": "shop" });
+            refused(&peer.run(command), expected, &[]);
+        }
+        let mut bulk = doc! { "bulkWrite": 1, "ops": [{ "insert": 0, "document": { "n": 1 } }], "nsInfo": [{ "ns": "shop.a" }] };
+        bulk.extend(doc! { "exactlyOnce": token.clone(), "$db": "admin" });
+        refused(&peer.run(bulk), expected, &[]);
+        assert_eq!(
+            (count(&mut peer, doc! {}), count(&mut peer, doc! { "_id": 1, "n": 1 })),
+            (1, 1),
+            "{token}"
+        );
+    }
+    // Nor is a transaction committed with one: it goes on, and is committed with a token that is one.
+    let mut statement = doc! { "update": "a", "updates": [update] };
+    statement.extend(doc! { "autocommit": false, "startTransaction": true });
+    write(&mut peer, 1, statement);
+    let mut commit = doc! { "commitTransaction": 1, "lsid": session(1), "txnNumber": 1_i64, "autocommit": false, "$db": "admin" };
+    for (token, expected) in wrong {
+        commit.insert("exactlyOnce", token);
+        refused(&peer.run(commit.clone()), expected, &[]);
+        assert_eq!(count(&mut peer, doc! { "n": 1 }), 1);
+    }
+    // The longest one.
+    commit.insert("exactlyOnce", bytes(64));
+    let committed = peer.run(commit);
+    assert_eq!(committed.get_f64("ok").ok(), Some(1.0), "{committed}");
+    assert_eq!(count(&mut peer, doc! { "_id": 1, "n": 2 }), 1);
+}
+
+#[test]
+fn a_token_beside_a_number_decides_and_the_number_is_spent_too() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let increase = doc! { "update": "a", "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "n": 1 } }, "upsert": true }] };
+    let mut once = increase.clone();
+    once.insert("exactlyOnce", "sale 9");
+    let first = write(&mut peer, 5, once.clone());
+    // By the number, without the token.
+    let by_number = write(&mut fixture.peer(), 5, increase.clone());
+    assert!(by_number.contains_key("retriedStmtIds") && !by_number.contains_key("replayed"), "{by_number}");
+    assert!(first.get_f64("ok").ok() == Some(1.0) && !first.contains_key("replayed"), "{first}");
+    // By the token, with the same number, a later one, and none.
+    for number in [5, 7] {
+        let again = write(&mut fixture.peer(), number, once.clone());
+        assert_eq!(again.get_bool("replayed").ok(), Some(true), "{number}: {again}");
+        assert_eq!(again.get_array("upserted").ok(), first.get_array("upserted").ok(), "{number}: {again}");
+    }
+    once.insert("$db", "shop");
+    assert_eq!(peer.run(once.clone()).get_bool("replayed").ok(), Some(true));
+    // A number that is too old is none, with a token too.
+    once.remove("$db");
+    refused(&write(&mut peer, 2, once), 225, &[]);
+    assert_eq!(count(&mut peer, doc! { "n": 1 }), 1);
+    // The token of another command with a new number does nothing, and takes no number.
+    let other = doc! { "delete": "a", "deletes": [{ "q": {}, "limit": 1 }], "exactlyOnce": "sale 9" };
+    refused(&write(&mut peer, 8, other), 72, &[]);
+    assert_eq!(count(&mut peer, doc! { "n": 1 }), 1);
+    let new = write(&mut peer, 8, increase);
+    assert!(new.get_f64("ok").ok() == Some(1.0) && !new.contains_key("retriedStmtIds"), "{new}");
+    assert_eq!(count(&mut peer, doc! { "n": 2 }), 1);
 }

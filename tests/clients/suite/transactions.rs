@@ -41,6 +41,15 @@ pub(crate) fn lossy(cairn: &Cairn) -> Proxy {
     })
 }
 
+/// A proxy that loses some commands in all ways, one after the other.
+fn losing(cairn: &Cairn, lost: &'static [&'static str]) -> Proxy {
+    let sent = AtomicUsize::new(0);
+    Proxy::start(cairn.address(), move |command| {
+        let fate = || FATES.get(sent.fetch_add(1, Ordering::Relaxed) % FATES.len()).copied();
+        lost.contains(&command).then(fate).flatten().unwrap_or(Cut::Nothing)
+    })
+}
+
 #[test]
 fn anomalies_are_not_seen_by_pymongo_but_write_skew_is() {
     let cairn = Cairn::start_with(&REPLICA_SET);
@@ -61,15 +70,18 @@ fn pymongo_moves_money_once_whatever_is_lost() {
 #[test]
 fn pymongo_writes_with_tokens_once_whatever_is_lost() {
     let cairn = Cairn::start();
-    let sent = AtomicUsize::new(0);
-    let proxy = Proxy::start(cairn.address(), move |command| match command {
-        "delete" | "findAndModify" | "insert" | "update" => {
-            let place = sent.fetch_add(1, Ordering::Relaxed) % FATES.len();
-            FATES.get(place).copied().unwrap_or(Cut::Nothing)
-        }
-        _ => Cut::Nothing,
-    });
+    let proxy = losing(&cairn, &["delete", "findAndModify", "insert", "update"]);
     script::python_with(&cairn, "tokens.py", &[&uri(proxy.address())]);
+    drop(proxy);
+    cairn.stop();
+}
+
+/// The driver, which knows no tokens, sends none of these commits again by itself.
+#[test]
+fn pymongo_commits_with_tokens_once_whatever_is_lost() {
+    let cairn = Cairn::start_with(&REPLICA_SET);
+    let proxy = losing(&cairn, &["commitTransaction"]);
+    script::python_with(&cairn, "committed_once.py", &[&uri(proxy.address())]);
     drop(proxy);
     cairn.stop();
 }
