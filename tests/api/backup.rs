@@ -1,5 +1,7 @@
 //! `backup`: a copy that is a database, verified, while the original goes on.
 
+use std::path::Path;
+
 use cairndb::BackupReport;
 use cairndb::ErrorKind;
 use cairndb::bson::doc;
@@ -147,11 +149,16 @@ fn a_copy_beside_an_index_build_verifies() {
 /// A copy that is written to goes another way than its original, whose tokens it does not accept any more. One that is only read does.
 #[test]
 fn a_copy_that_goes_its_own_way_refuses_tokens_of_its_original() {
+    goes_its_own_way(|client, path| drop(client.backup(path).unwrap()));
+    goes_its_own_way(|client, path| drop(client.independent_backup(path).run().unwrap()));
+}
+
+fn goes_its_own_way(back_up: impl Fn(&cairndb::Client, &Path)) {
     let fixture = Fixture::with([doc! { "_id": 1 }]);
     let token = fixture.things.watch().run().unwrap().resume_token();
     fixture.things.insert_one(doc! { "_id": 2 }).run().unwrap();
     let path = fixture.scratch.folder().join("copy");
-    fixture.client.backup(&path).unwrap();
+    back_up(&fixture.client, &path);
     let next = |client: &cairndb::Client, token: &Option<cairndb::ResumeToken>| {
         let mut stream = things(client).watch().start_after(token.clone()).run()?;
         stream.next().expect("it waits").map(|event| event.document_key.unwrap().get_i32("_id").unwrap())

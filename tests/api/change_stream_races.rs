@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 
 use cairndb::bson::{Bson, Document, doc};
-use cairndb::{Collection, FullDocumentType, OperationType, WriteConcern};
+use cairndb::{Client, Collection, FullDocumentType, OperationType, UpdateDescription, WriteConcern};
 use cairndb_tests::choices::{Choices, number_from_environment, part, seed};
 use cairndb_tests::race::{race, wait_until};
 use cairndb_tests::scratch::{Scratch, small};
@@ -21,8 +21,37 @@ fn apply(copy: &mut BTreeMap<String, Document>, event: &Event) {
     match &event.full_document {
         Some(full) => drop(copy.insert(key(), full.clone())),
         None if event.operation_type == OperationType::Delete => drop(copy.remove(&key())),
-        // Gone by the time of the look-up: its delete follows.
-        None => assert_eq!(event.operation_type, OperationType::Update),
+        None => {
+            assert_eq!(event.operation_type, OperationType::Update);
+            // Without one it is gone since: its delete follows.
+            if let Some(document) = copy.get_mut(&key()) {
+                describe(document, event.update_description.as_ref().expect("a description"));
+            }
+        }
+    }
+}
+
+/// Applies a description to a document that may already have what it describes, and what came later. A path that leads nowhere was
+/// changed by a later event, which sets it again.
+fn describe(document: &mut Document, update: &UpdateDescription) {
+    for cut in update.truncated_arrays.iter().flatten() {
+        if let Ok(array) = document.get_array_mut(&cut.field) {
+            array.truncate(usize::try_from(cut.new_size).expect("not negative"));
+        }
+    }
+    for path in &update.removed_fields {
+        document.remove(path);
+    }
+    for (path, value) in &update.updated_fields {
+        let Some((array, place)) = path.split_once('.') else {
+            document.insert(path, value.clone());
+            continue;
+        };
+        let place: usize = place.parse().expect("a place in an array");
+        if let Ok(array) = document.get_array_mut(array) {
+            array.resize(array.len().max(place + 1), Bson::Null);
+            *array.get_mut(place).expect("it was made") = value.clone();
+        }
     }
 }
 
@@ -40,6 +69,8 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     let fixture = Fixture::new();
     let orders = orders(&fixture.client);
     let mut stream = watch(&orders);
+    let whole = |watch: cairndb::action::Watch<'_>| watch.run().expect("opened");
+    let mut wider = [whole(fixture.client.database("shop").watch()), whole(fixture.client.watch())];
     let (clock, ends) = (AtomicI64::new(1), Mutex::new(BTreeMap::new()));
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     race(0..WRITERS, |id| {
@@ -70,7 +101,15 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     let ends = ends.into_inner().expect("not poisoned");
     let mut counts: BTreeMap<i32, i32> = BTreeMap::new();
     let (mut last, mut last_began, mut first_of_pair) = (None, 0, None);
-    for event in through(&orders, &mut stream) {
+    let events = through(&orders, &mut stream);
+    // Those of the database and of all show the same, and in the same order.
+    for event in &events {
+        for other in wider.each_mut().map(next) {
+            let parts = |event: &Event| (event.cluster_time, event.id.clone(), told(event));
+            assert_eq!(parts(&other), parts(event));
+        }
+    }
+    for event in events {
         let place = (event.cluster_time, event.id.clone());
         assert!(
             last.as_ref().is_none_or(
@@ -131,15 +170,19 @@ fn hand_over(seed: u64) {
         .into_iter()
         .map(|seed| {
             let orders = orders.clone();
-            thread::spawn(move || write(&orders, &mut Choices::seeded(seed), rounds))
+            let client = fixture.client.clone();
+            thread::spawn(move || write(&client, &orders, &mut Choices::seeded(seed), rounds))
         })
         .collect();
     let mut copies = Vec::new();
     for _ in 0..=choices.below(6) {
         let time = fixture.client.operation_time().expect("open");
         let copy = contents(&orders);
-        let lookup = orders.watch().full_document(FullDocumentType::UpdateLookup);
-        copies.push((copy, lookup.start_at_operation_time(time).run().expect("opened")));
+        let watch = orders.watch().start_at_operation_time(time);
+        // By documents that are looked up, or by the descriptions of updates.
+        let is_looked_up = choices.one_in(2);
+        let watch = if is_looked_up { watch.full_document(FullDocumentType::UpdateLookup) } else { watch };
+        copies.push((copy, watch.run().expect("opened")));
     }
     for writer in writers {
         writer.join().expect("no panic");
@@ -159,11 +202,25 @@ fn hand_over(seed: u64) {
 }
 
 /// Writes of every kind to a few documents.
-fn write(orders: &Collection<Document>, choices: &mut Choices, rounds: u64) {
+fn write(client: &Client, orders: &Collection<Document>, choices: &mut Choices, rounds: u64) {
     for round in 0..rounds {
         let (id, number) = (choices.below(20).cast_signed(), round.cast_signed());
         let one = doc! { "_id": id };
-        let done = match choices.below(6) {
+        let done = match choices.below(12) {
+            6 => orders.update_one(one, doc! { "$unset": { "n": "" } }).run().map(drop),
+            7 => orders.update_many(doc! {}, doc! { "$push": { "tags": number } }).run().map(drop),
+            8 => {
+                let end = if choices.one_in(2) { 1 } else { -1 };
+                orders.update_many(doc! {}, doc! { "$pop": { "tags": end } }).run().map(drop)
+            }
+            9 => {
+                orders.update_one(one, doc! { "$set": { "tags": [number, 2] } }).upsert(true).run().map(drop)
+            }
+            10 => {
+                let some = (0..3).map(|place| doc! { "_id": id + place, "n": number });
+                orders.insert_many(some).ordered(false).run().map(drop)
+            }
+            11 => transact(client, orders, [id, id + 1]),
             0 => orders.delete_one(one).run().map(drop),
             1 => orders.replace_one(one, doc! { "n": number }).upsert(true).run().map(drop),
             2 => {
@@ -174,6 +231,19 @@ fn write(orders: &Collection<Document>, choices: &mut Choices, rounds: u64) {
         // Two upserts of one document may meet.
         assert!(done.as_ref().err().is_none_or(cairndb::Error::is_duplicate_key), "{done:?}");
     }
+}
+
+/// Moves a number from a document to another one, and pushes it there.
+fn transact(client: &Client, orders: &Collection<Document>, [from, to]: [i64; 2]) -> cairndb::Result<()> {
+    let mut session = client.start_session().run()?;
+    session.start_transaction().and_run(|session| {
+        let less =
+            orders.update_one(doc! { "_id": from }, doc! { "$inc": { "n": -1 }, "$unset": { "m": "" } });
+        less.upsert(true).session(&mut *session).run()?;
+        let more =
+            orders.update_one(doc! { "_id": to }, doc! { "$inc": { "n": 1 }, "$push": { "tags": from } });
+        more.upsert(true).session(&mut *session).run().map(drop)
+    })
 }
 
 /// A stream that begins beside writers shows each write that begins after it is open.

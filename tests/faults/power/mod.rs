@@ -6,6 +6,7 @@
 //! `CAIRNDB_CUTS`, `CAIRNDB_FAULTS` and `CAIRNDB_DEATHS_EACH` say how much is tried, `CAIRNDB_SEED` replays the decisions
 //! (though not the order in which threads run). It needs Linux, root and /dev/fuse; elsewhere it says that it is skipped.
 
+mod copies;
 mod cuts;
 mod deaths;
 mod disk;

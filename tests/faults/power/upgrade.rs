@@ -25,9 +25,8 @@ const OLDER: [(&str, &str); 6] = [
 ];
 const NEW_MARKER: &str = "CairnDB format 7\n";
 
-/// A kept folder as the folder `db` of a disk.
-fn kept(name: &str) -> Image {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("api/folders").join(name);
+/// A folder as the folder `db` of a disk.
+pub(crate) fn image_of(folder: &Path) -> Image {
     let mut image = Image::default();
     image.entries.insert(PathBuf::from("db"), None);
     for entry in fs::read_dir(folder).expect("the folder is there") {
@@ -54,8 +53,8 @@ fn described(client: &Client) -> Vec<String> {
     lines
 }
 
-/// The disk before each of its changes while a writer opens the folder, upgrades it and closes it, and after them.
-fn moments(image: &Image, syncs_names: bool) -> Vec<Disk> {
+/// The disk before each of its changes while a writer opens the folder and closes it, and after them.
+pub(crate) fn moments(image: &Image, syncs_names: bool) -> Vec<Disk> {
     let disk = Mounted::new(image, syncs_names, None, std::sync::mpsc::channel().0).expect("mounted");
     let moments: Arc<Mutex<Vec<Disk>>> = Arc::default();
     let seen = Arc::clone(&moments);
@@ -136,7 +135,7 @@ fn an_upgrade_that_ends_at_any_operation_loses_nothing() {
         return;
     }
     for (name, old_marker) in OLDER {
-        let image = kept(name);
+        let image = image_of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("api/folders").join(name));
         let untouched = Scratch::new();
         image.write_to(untouched.folder()).expect("written");
         let client = small().read_only(true).open(untouched.path()).expect("opened");

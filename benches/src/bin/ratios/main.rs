@@ -61,7 +61,7 @@ type Figure = (&'static str, fn() -> f64);
 /// A document's id, and the key of its record on the other side.
 type Loaded = (ObjectId, Vec<u8>);
 
-const FIGURES: [Figure; 95] = [
+const FIGURES: [Figure; 97] = [
     ("insert_one_raw", || insert_one_raw(Opponent::Alike)),
     ("insert_one_best", || insert_one_raw(Opponent::Best)),
     ("insert_one_typed", insert_one_typed),
@@ -129,6 +129,7 @@ const FIGURES: [Figure; 95] = [
     ("transaction_threads_4", transactions::transaction_threads_4),
     ("transaction_journaled_4", transactions::transaction_journaled_4),
     ("insert_exactly_once", tokens::insert_exactly_once),
+    ("insert_exactly_once_random", tokens::insert_exactly_once_random),
     ("update_exactly_once", tokens::update_exactly_once),
     ("live_follow", live::live_follow),
     ("ticket_pipeline", live::ticket_pipeline),
@@ -137,6 +138,7 @@ const FIGURES: [Figure; 95] = [
     ("update_logged", streams::update_logged),
     ("update_logged_images", streams::update_logged_images),
     ("insert_beside_logged", streams::insert_beside_logged),
+    ("insert_beside_stopped", streams::insert_beside_stopped),
     ("stream_drain", streams::stream_drain),
     ("stream_follow", streams::stream_follow),
     ("stream_skip", streams::stream_skip),

@@ -74,6 +74,23 @@ pub(crate) fn insert_beside_logged() -> f64 {
     })
 }
 
+/// `insert_one` into a logged collection with a stream that was read once and never again, against no stream.
+pub(crate) fn insert_beside_stopped() -> f64 {
+    let documents = raw_orders(4 * DOCUMENTS);
+    let beside = || {
+        let ours = logged();
+        let mut stopped = ours.orders().watch().run().expect("opened").with_type();
+        insert_synced(&ours.orders(), &numbered(1));
+        take(&mut stopped, 1);
+        time(|| insert_all(&ours.orders(), &documents))
+    };
+    speed_ratio(beside, || {
+        let ours = logged();
+        insert_synced(&ours.orders(), &numbered(1));
+        time(|| insert_all(&ours.orders(), &documents))
+    })
+}
+
 /// Events that are there, read as raw documents, against a raw scan of the same bytes.
 pub(crate) fn stream_drain() -> f64 {
     let documents = numbered(DRAINED);

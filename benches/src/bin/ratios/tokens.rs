@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use cairndb::Token;
 use cairndb::bson::{Document, cstr, doc};
+use cairndb_benches::documents::mix;
 use cairndb_benches::measure::{speed_ratio, time};
 use cairndb_benches::ours::Ours;
 
@@ -11,14 +13,23 @@ use crate::rounds::{DOCUMENTS, raw_orders};
 
 /// Each insert with a token of its own.
 pub(crate) fn insert_exactly_once() -> f64 {
+    insert_with(|ours, _| ours.client().token().into())
+}
+
+/// Each insert with a text in no order, as the idempotency keys of web requests are. Such a token is looked up.
+pub(crate) fn insert_exactly_once_random() -> f64 {
+    insert_with(|_, number| format!("{:016x}{:016x}", mix(number), mix(!number)).into())
+}
+
+fn insert_with(token: impl Fn(&Ours, u64) -> Token) -> f64 {
     let documents = raw_orders(DOCUMENTS);
     speed_ratio(
         || {
             let ours = Ours::create();
             let orders = ours.orders();
             time(|| {
-                for document in &documents {
-                    let token = ours.client().token();
+                for (number, document) in (0..).zip(&documents) {
+                    let token = token(&ours, number);
                     orders.insert_one(document).exactly_once(token).run().expect("stored");
                 }
             })
