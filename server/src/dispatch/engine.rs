@@ -33,26 +33,30 @@ pub(super) fn body(call: &Call) -> Result<RawDocumentBuf, Failure> {
     if call.shared.settings.replica_set.is_none() {
         return Ok(body.to_owned());
     }
-    if call.numbered.is_some() {
-        let mut omitted = vec!["autocommit", "startTransaction", "txnNumber"];
-        // That of a first statement is the transaction's.
-        omitted.extend(call.transaction().map(|_| "readConcern"));
-        return without(body, &omitted);
-    }
-    let Some(concern) = call.fields().document("readConcern")? else { return Ok(body.to_owned()) };
+    let omitted: &[&str] = match (&call.numbered, call.transaction()) {
+        (None, _) => &[],
+        (Some(_), None) => &["autocommit", "startTransaction", "txnNumber"],
+        // The read concern of a first statement is the transaction's.
+        (Some(_), Some(_)) => &["autocommit", "startTransaction", "txnNumber", "readConcern"],
+    };
+    let body = if omitted.is_empty() { body.to_owned() } else { without(body, omitted)? };
+    let Some(concern) = Fields::of(call.command.name(), &body).document("readConcern")? else {
+        return Ok(body);
+    };
     let concern = ReadConcernFields::read(concern)?;
     // That of a read of one state is its session's.
     if concern.level == Some("snapshot") {
-        return without(body, &["readConcern"]);
+        return without(&body, &["readConcern"]);
     }
     if concern.at.is_some() {
         let message = "the field 'atClusterTime' is allowed with the read concern 'snapshot' only";
         return Err(Failure::new(Code::INVALID_OPTIONS, message));
     }
     if concern.after.is_none() {
-        return Ok(body.to_owned());
+        return Ok(body);
     }
-    let mut met = without(body, &["readConcern"])?;
+    // Drivers send the time with writes of a session too.
+    let mut met = without(&body, &["readConcern"])?;
     if let Some(level) = concern.level {
         met.append(cstr!("readConcern"), rawdoc! { "level": level });
     }

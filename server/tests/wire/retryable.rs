@@ -327,3 +327,30 @@ fn a_token_beside_a_number_decides_and_the_number_is_spent_too() {
     assert!(new.get_f64("ok").ok() == Some(1.0) && !new.contains_key("retriedStmtIds"), "{new}");
     assert_eq!(count(&mut peer, doc! { "n": 2 }), 1);
 }
+
+/// Drivers of causally consistent sessions send the time of the last operation with writes too. Here it is met at once.
+#[test]
+fn a_write_of_a_causal_session_names_a_time() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let after = doc! { "afterClusterTime": Timestamp { time: 1, increment: 1 } };
+    let change = doc! { "$inc": { "n": 1 } };
+    let writes = [
+        doc! { "insert": "a", "documents": [{ "_id": 1 }] },
+        doc! { "update": "a", "updates": [{ "q": { "_id": 1 }, "u": change.clone() }] },
+        doc! { "findAndModify": "a", "query": { "_id": 1 }, "update": change },
+        doc! { "delete": "a", "deletes": [{ "q": { "_id": 1 }, "limit": 1 }] },
+    ];
+    for (number, mut command) in (1..).zip(writes) {
+        command.insert("readConcern", after.clone());
+        let done = write(&mut peer, number, command.clone());
+        assert_eq!(done.get_f64("ok").ok(), Some(1.0), "{command}: {done}");
+        let again = write(&mut peer, number, command.clone());
+        let is_replayed = again.contains_key("retriedStmtIds") || again.contains_key("retriedStmtId");
+        assert!(is_replayed, "{command}: {again}");
+        command.insert("$db", "shop");
+        assert_eq!(peer.run(command.clone()).get_f64("ok").ok(), Some(1.0), "{command}");
+        command.insert("readConcern", doc! { "afterClusterTime": 1 });
+        refused(&peer.run(command), 14, &[]);
+    }
+}
