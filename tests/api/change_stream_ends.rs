@@ -7,7 +7,7 @@ use std::time::Duration;
 use cairndb::bson::{Bson, DateTime, Document, doc};
 use cairndb::{
     ChangeStreamPreAndPostImages, Client, FullDocumentBeforeChangeType, FullDocumentType, IndexModel,
-    IndexOptions, LiveChange, OperationType,
+    IndexOptions, LiveChange, OperationType, WriteConcern,
 };
 
 use cairndb_tests::race::wait_until;
@@ -202,4 +202,28 @@ fn documents_that_expire_are_deletes_and_leave_live_queries() {
             assert!(is_right, "{known:?}");
         }
     }
+}
+
+/// MongoDB's drivers compare the token after a batch with the id of its last event.
+#[test]
+fn the_token_of_a_stream_that_has_shown_all_is_that_of_the_last_event() {
+    let fixture = Fixture::new();
+    let orders = orders(&fixture.client);
+    let mut stream = orders.watch().max_await_time(Duration::ZERO).run().expect("opened");
+    let mut last = stream.resume_token();
+    for id in 0..3 {
+        let insert = orders.insert_one(doc! { "_id": id }).write_concern(WriteConcern::journaled());
+        insert.run().expect("stored");
+        let event = stream.next_if_any().expect("read").expect("an event");
+        assert!(event.document_key == Some(doc! { "_id": id }) && stream.resume_token() != last);
+        assert!(stream.next_if_any().expect("read").is_none());
+        assert_eq!(stream.resume_token(), Some(event.id));
+        last = stream.resume_token();
+    }
+    // What others change moves it on.
+    let others = fixture.client.database("shop").collection::<Document>("others");
+    drop(others.watch().run().expect("opened"));
+    others.insert_one(doc! {}).write_concern(WriteConcern::journaled()).run().expect("stored");
+    assert!(stream.next_if_any().expect("read").is_none());
+    assert_ne!(stream.resume_token(), last);
 }

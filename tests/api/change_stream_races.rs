@@ -13,7 +13,7 @@ use cairndb_tests::race::{race, wait_until};
 use cairndb_tests::scratch::{Scratch, small};
 
 use crate::Fixture;
-use crate::change_streams::{Event, next, orders, through, told, watch};
+use crate::change_streams::{Event, Stream, next, orders, through, told, watch};
 
 /// Applies an event to a copy of a collection.
 fn apply(copy: &mut BTreeMap<String, Document>, event: &Event) {
@@ -69,8 +69,7 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     let fixture = Fixture::new();
     let orders = orders(&fixture.client);
     let mut stream = watch(&orders);
-    let whole = |watch: cairndb::action::Watch<'_>| watch.run().expect("opened");
-    let mut wider = [whole(fixture.client.database("shop").watch()), whole(fixture.client.watch())];
+    let mut wider = wider(&fixture.client);
     let (clock, ends) = (AtomicI64::new(1), Mutex::new(BTreeMap::new()));
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     race(0..WRITERS, |id| {
@@ -102,13 +101,7 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     let mut counts: BTreeMap<i32, i32> = BTreeMap::new();
     let (mut last, mut last_began, mut first_of_pair) = (None, 0, None);
     let events = through(&orders, &mut stream);
-    // Those of the database and of all show the same, and in the same order.
-    for event in &events {
-        for other in wider.each_mut().map(next) {
-            let parts = |event: &Event| (event.cluster_time, event.id.clone(), told(event));
-            assert_eq!(parts(&other), parts(event));
-        }
-    }
+    show_the_same(&mut wider, &events);
     for event in events {
         let place = (event.cluster_time, event.id.clone());
         assert!(
@@ -141,6 +134,21 @@ fn beside_writers_each_write_is_shown_once_and_in_order() {
     let expected = (0..WRITERS).map(|id| (id, WRITES)).chain([(-1, WRITERS * WRITES)]).chain(pairs).collect();
     assert_eq!(counts, expected);
     fixture.verify_clean();
+}
+
+/// Streams of the database and of all.
+fn wider(client: &Client) -> [Stream; 2] {
+    [client.database("shop").watch(), client.watch()].map(|watch| watch.run().expect("opened"))
+}
+
+/// Streams show these events, in this order.
+fn show_the_same(streams: &mut [Stream], events: &[Event]) {
+    let parts = |event: &Event| (event.cluster_time, event.id.clone(), told(event));
+    for event in events {
+        for stream in &mut *streams {
+            assert_eq!(parts(&next(stream)), parts(event));
+        }
+    }
 }
 
 const FIRST_PAIR: i32 = 1000;

@@ -605,3 +605,22 @@ fn an_index_that_is_partial_hidden_or_wider_does_not_identify_documents() {
     run(&shop, merge).expect("merged");
     assert_eq!(found(&shop, "target").len(), 3);
 }
+
+#[test]
+fn a_pipeline_that_writes_cannot_read_linearizably() {
+    let client = client();
+    let shop = client.database("shop");
+    shop.collection::<Document>("a").insert_one(doc! { "_id": 1 }).run().expect("stored");
+    for (stage, name) in [(doc! { "$out": "b" }, "$out"), (doc! { "$merge": "b" }, "$merge")] {
+        let level = |level: &str| {
+            let command = doc! { "aggregate": "a", "pipeline": [stage.clone()], "cursor": {} };
+            let concern = doc! { "readConcern": { "level": level } };
+            shop.run_command(command.into_iter().chain(concern).collect::<Document>()).run()
+        };
+        let refused = level("linearizable").expect_err("refused");
+        assert!(refused.code() == Some(72) && refused.to_string().contains(name), "{refused}");
+        assert!(!shop.list_collection_names().run().expect("listed").contains(&"b".to_owned()));
+        assert!(level("majority").is_ok());
+        shop.collection::<Document>("b").drop().run().expect("dropped");
+    }
+}

@@ -174,9 +174,10 @@ fn answered<A: Debug>(done: Result<A, Error>, check: impl Fn(&Error) -> bool) ->
 
 /// An error is a rejection, or names one of the rows. Says whether it is of damage.
 fn check(error: &Error, keys: &[Vec<u8>]) -> bool {
-    let damaged = match error.kind() {
-        ErrorKind::Corruption { family, key, .. } => Some(*family == FAMILY && keys.contains(key)),
-        _ => None,
+    let damaged = if let ErrorKind::Corruption { family, key, .. } = error.kind() {
+        Some(*family == FAMILY && keys.contains(key))
+    } else {
+        None
     };
     let is_rejection = error.code().is_some_and(|code| REFUSED.contains(&code));
     assert!(damaged.unwrap_or(is_rejection), "{error:?}, with rows {keys:?}");

@@ -75,7 +75,8 @@ fn database_namespace(context: &CommandContext<'_>) -> String {
 
 fn read(arguments: &Arguments<'_>) -> Result<(Vec<Document>, AggregateOptions)> {
     arguments.allow_options(AggregateOptions::FIELDS, &["cursor", "explain", "pipeline"])?;
-    let pipeline = arguments.read("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
+    let pipeline: Vec<Document> = arguments.read("pipeline")?.ok_or_else(|| arguments.missing("pipeline"))?;
+    refuse_linearizable(arguments, &pipeline)?;
     // Read for an explanation too: it needs no cursor, but a malformed one is rejected in both.
     read_cursor(arguments)?;
     // No limit of time: the operation of the command has it already.
@@ -89,4 +90,17 @@ fn read_cursor(arguments: &Arguments<'_>) -> Result<()> {
     of.allow_in_statement(&["batchSize"])?;
     of.count("batchSize")?;
     Ok(())
+}
+
+/// A pipeline that writes cannot have the read concern `linearizable`: a rule of MongoDB's manual, "Read Concern linearizable".
+fn refuse_linearizable(arguments: &Arguments<'_>, pipeline: &[Document]) -> Result<()> {
+    let level = arguments.document("readConcern")?.and_then(|concern| concern.get_str("level").ok());
+    let last = pipeline.last().and_then(|stage| stage.keys().next());
+    match last.map(String::as_str) {
+        Some(name @ ("$out" | "$merge")) if level == Some("linearizable") => Err(refused(
+            Code::INVALID_OPTIONS,
+            format!("{name} cannot be used with a 'linearizable' read concern level"),
+        )),
+        _ => Ok(()),
+    }
 }

@@ -165,7 +165,7 @@ impl RawStream {
 
     /// The token after which a later stream goes on.
     pub(crate) fn token(&self) -> ResumeToken {
-        self.walk.place.token(self.walk.id())
+        self.walk.token()
     }
 
     fn read(&mut self) -> Result<Option<RawDocumentBuf>> {

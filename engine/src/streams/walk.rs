@@ -22,7 +22,7 @@ use crate::changes::rounds::{Kept, OpenStream, Round, Rounds, WaitingStream};
 use crate::changes::scopes::Scope;
 use crate::options::PlantedFault;
 use crate::shared::{Engine, Shared};
-use crate::streams::token::{Place, TokenKind, lost};
+use crate::streams::token::{Place, ResumeToken, TokenKind, lost};
 use crate::tail::{sleep_until, thread_waker};
 
 /// The log of a scope, which is kept while this is.
@@ -50,6 +50,8 @@ pub(crate) struct LogWalk {
     ended: Option<u64>,
     /// Rounds of older states are passed over: a later state was read already, by its sequence number.
     floor: u64,
+    /// The event that was reached last.
+    reached: Place,
     /// The watermark of the round that was begun last.
     watermark: u64,
     /// Whether all events of a round's snapshot are read, and not only those up to its watermark. The others come again with the next
@@ -126,7 +128,8 @@ impl LogWalk {
         logged.open.keeps(Arc::clone(&kept) as Arc<dyn Kept>);
         let (reading, ended) = (None, None);
         let (floor, watermark, is_whole) = (0, 0, false);
-        Self { engine, logged, operation, place, reading, kept, ended, floor, watermark, is_whole }
+        let reached = place;
+        Self { engine, logged, operation, place, reading, kept, ended, floor, reached, watermark, is_whole }
     }
 
     /// A walk that reaches everything that differs between the snapshots of two rounds: a snapshot is taken after its watermark, and has
@@ -191,7 +194,16 @@ impl LogWalk {
             Error::corruption(Family::Changes.name(), reading.scan.key(), reason)
         })?;
         self.place = Place::event(position, ordinal);
+        self.reached = self.place;
         Ok(WalkStep::Event)
+    }
+
+    /// The token of the place. At the end of a round that nothing was logged after, it is that of the last event, as MongoDB has it.
+    pub(super) fn token(&self) -> ResumeToken {
+        let is_same = (self.reached.kind, self.place.kind) == (TokenKind::Event, TokenKind::Watermark)
+            && self.reached.position == self.place.position;
+        let place = if is_same { self.reached } else { self.place };
+        place.token(self.id())
     }
 
     /// Gives the snapshot of the round back if the event that was reached is its last one. That event cannot be asked for any more.

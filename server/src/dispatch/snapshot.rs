@@ -20,7 +20,7 @@ pub(super) struct SnapshotRead {
 
 /// The read of one state that the command is, if it is one.
 pub(super) fn of(call: &Call) -> Result<Option<SnapshotRead>, Failure> {
-    if call.shared.settings.replica_set.is_none() || call.numbered.is_some() {
+    if call.shared.settings.replica_set.is_none() || call.transaction().is_some() {
         return Ok(None);
     }
     let Some(concern) = call.fields().document("readConcern")? else { return Ok(None) };

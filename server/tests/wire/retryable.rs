@@ -348,7 +348,12 @@ fn a_write_of_a_causal_session_names_a_time() {
         let again = write(&mut peer, number, command.clone());
         let is_replayed = again.contains_key("retriedStmtIds") || again.contains_key("retriedStmtId");
         assert!(is_replayed, "{command}: {again}");
+        // No write reads one state of many.
+        command.insert("readConcern", doc! { "level": "snapshot" });
+        refused(&write(&mut peer, 10 + number, command.clone()), 72, &[]);
         command.insert("$db", "shop");
+        refused(&peer.run(command.clone()), 72, &[]);
+        command.insert("readConcern", after.clone());
         assert_eq!(peer.run(command.clone()).get_f64("ok").ok(), Some(1.0), "{command}");
         command.insert("readConcern", doc! { "afterClusterTime": 1 });
         refused(&peer.run(command), 14, &[]);

@@ -57,12 +57,13 @@ fn judge(left: &Image, token: &ResumeToken) -> Result<(), String> {
     Err(format!("{found} documents, and {:?}", report.findings))
 }
 
+type BackUp = fn(&Client, &Path);
+
 #[test]
 fn a_copy_whose_first_opening_ends_at_any_operation_rejects_the_tokens_of_its_original() {
     if !is_possible() {
         return;
     }
-    type BackUp = fn(&Client, &Path);
     let ways: [(&str, BackUp); 2] = [
         ("backup", |client, path| drop(client.backup(path).expect("copied"))),
         ("independent_backup", |client, path| drop(client.independent_backup(path).run().expect("copied"))),

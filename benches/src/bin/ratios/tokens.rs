@@ -13,7 +13,7 @@ use crate::rounds::{DOCUMENTS, raw_orders};
 
 /// Each insert with a token of its own.
 pub(crate) fn insert_exactly_once() -> f64 {
-    insert_with(|ours, _| ours.client().token().into())
+    insert_with(|ours, _| ours.client().token())
 }
 
 /// Each insert with a text in no order, as the idempotency keys of web requests are. Such a token is looked up.
