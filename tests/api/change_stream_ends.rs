@@ -226,4 +226,41 @@ fn the_token_of_a_stream_that_has_shown_all_is_that_of_the_last_event() {
     others.insert_one(doc! {}).write_concern(WriteConcern::journaled()).run().expect("stored");
     assert!(stream.next_if_any().expect("read").is_none());
     assert_ne!(stream.resume_token(), last);
+    // A stream that goes on there shows what comes next, and nothing twice.
+    for (token, id) in [(stream.resume_token(), 3), (last, 4)] {
+        let insert = orders.insert_one(doc! { "_id": id }).write_concern(WriteConcern::journaled());
+        insert.run().expect("stored");
+        let watch = orders.watch().resume_after(token).max_await_time(Duration::ZERO);
+        let shown: Vec<_> = watch
+            .run()
+            .expect("opened")
+            .map_while(Result::ok)
+            .take(usize::try_from(id - 2).expect("small"))
+            .collect();
+        let keys: Vec<_> = shown.into_iter().map(|event| event.document_key).collect();
+        assert_eq!(keys, (3..=id).map(|id| Some(doc! { "_id": id })).collect::<Vec<_>>());
+    }
+}
+
+/// The last event of a round may be one that the stream does not show, of the same moment as one that it shows.
+#[test]
+fn a_stream_goes_on_after_a_transaction_of_which_it_shows_a_part() {
+    let fixture = Fixture::new();
+    let orders = orders(&fixture.client);
+    let others = fixture.client.database("shop").collection::<Document>("others");
+    drop(others.watch().run().expect("opened"));
+    let mut stream = orders.watch().max_await_time(Duration::ZERO).run().expect("opened");
+    for id in 0..3 {
+        let mut session = fixture.client.start_session().run().expect("a session");
+        session.start_transaction().write_concern(WriteConcern::journaled()).run().expect("begun");
+        orders.insert_one(doc! { "_id": id }).session(&mut session).run().expect("staged");
+        others.insert_one(doc! { "_id": id }).session(&mut session).run().expect("staged");
+        session.commit_transaction().run().expect("committed");
+        let event = stream.next_if_any().expect("read").expect("an event");
+        assert_eq!(event.document_key, Some(doc! { "_id": id }));
+        assert!(stream.next_if_any().expect("read").is_none());
+        let watch = orders.watch().resume_after(stream.resume_token()).max_await_time(Duration::ZERO);
+        stream = watch.run().expect("opened");
+        assert!(stream.next_if_any().expect("read").is_none());
+    }
 }

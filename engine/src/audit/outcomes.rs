@@ -1,19 +1,18 @@
-//! The rows by which repeated writes are answered: every row can be read, the result of a token is one of its call, no statement of a command was done by two commits, and tokens are of
-//! generations that are known.
+//! The rows by which repeated writes are answered: every row can be read, no statement of a command was done by two commits, and tokens are of
+//! generations that are known and have results of their calls.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::error::Result;
 use bson::{Bson, Document};
-use query::operation::OperationContext;
 use store::keys::META_TOKENS;
 use store::scan::{CacheUse, Scan};
 use store::snapshot::Snapshot;
 use store::{Database, Family};
 
 use crate::audit::findings::Findings;
-use crate::audit::{Subject, family_name};
+use crate::audit::{Subject, Watch, family_name};
 use crate::outcomes::generations;
 use crate::outcomes::once;
 use crate::outcomes::retryable;
@@ -43,7 +42,7 @@ pub(crate) fn verify_results(
     shared: &Shared,
     report: &mut VerifyReport,
     damage: impl Fn(&str, Document) -> Option<&'static str>,
-    operation: &OperationContext,
+    watch: &mut Watch<'_>,
 ) -> Result<()> {
     let database = shared.store.enter()?;
     if !database.has(Family::Outcomes) {
@@ -51,7 +50,8 @@ pub(crate) fn verify_results(
     }
     let (first, end) = token_row::keys_of(None);
     let snapshot = Snapshot::take(&database);
-    let mut scan = Scan::open(&snapshot, Family::Outcomes, (first, Some(end)), CacheUse::Bypass, operation);
+    let mut scan =
+        Scan::open(&snapshot, Family::Outcomes, (first, Some(end)), CacheUse::Bypass, watch.operation);
     let mut findings = Findings::resume(report);
     loop {
         match scan.advance() {
@@ -60,6 +60,7 @@ pub(crate) fn verify_results(
             Err(error) if !error.is_corruption() && !error.is_unreadable() => return Err(error),
             Ok(false) | Err(_) => break,
         }
+        watch.pace.spend((scan.key().len() + scan.value().len()) as u64)?;
         // So it has rows that cannot be read.
         let Ok(row) = TokenRow::decode(scan.key(), scan.value()) else { continue };
         let mut answer = Document::try_from(row.result).unwrap_or_default();

@@ -41,6 +41,47 @@ fn who_has_read_all_that_is_forgotten_goes_on() {
     assert_eq!(event.full_document, Some(doc! { "_id": 3 }));
 }
 
+/// Nothing that is older than the log is to be stays beside writers that never wait, and nothing that is younger goes.
+#[test]
+fn the_log_keeps_to_its_age_beside_writers() {
+    let client = in_memory(PlantedFault::None);
+    let things = logged(&client);
+    let engine = client.shared().engine();
+    let is_done = AtomicBool::new(false);
+    let write = || {
+        while !is_done.load(Ordering::Acquire) {
+            things.insert_one(doc! { "text": "beside" }).run().expect("stored");
+        }
+    };
+    thread::scope(|scope| {
+        let writers = [(); 4].map(|()| scope.spawn(write));
+        for _ in 0..20 {
+            let database = engine.store.enter().expect("open");
+            let log = &engine.catalog.log;
+            let first_kept = log.watermark();
+            let has_any = || {
+                let snapshot = Snapshot::take(&database);
+                let through = event_key(first_kept.saturating_add(1), 0).to_vec();
+                let (bounds, unlimited) = ((Vec::new(), Some(through)), OperationContext::unlimited());
+                let mut scan = Scan::open(&snapshot, Family::Changes, bounds, CacheUse::Bypass, &unlimited);
+                scan.advance().expect("a step")
+            };
+            let forget_after = |hours: u64| {
+                let later = first_kept + ((hours * 3600) << 32);
+                log.forget_at(engine.storage(&database), later).expect("forgotten");
+            };
+            let before = log.low();
+            forget_after(1);
+            assert_eq!(log.low(), before);
+            forget_after(48);
+            assert!(!has_any());
+        }
+        is_done.store(true, Ordering::Release);
+        writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+    });
+    assert!(client.verify().expect("audited").is_clean());
+}
+
 #[test]
 fn no_time_is_before_another_while_the_log_is_switched_on() {
     let client = in_memory(PlantedFault::None);

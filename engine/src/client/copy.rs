@@ -101,7 +101,7 @@ impl Client {
         let mut watch = Watch::new(Pace::new(None, look), &operation, tell);
         let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;
-        audit::outcomes::verify_results(&copy, &mut report, repeated::damage, &operation)?;
+        audit::outcomes::verify_results(&copy, &mut report, repeated::damage, &mut watch)?;
         audit::verify_files(&copy, &mut report, &mut watch)?;
         Ok(report)
     }

@@ -162,7 +162,7 @@ impl<'a> Verification<'a> {
         // The database is given back before files are read, which may last hours.
         let audited = audit::verify(shared, &*shared.store.enter()?, &mut watch);
         let mut report = audited.or_else(audit::damage_as_finding)?;
-        audit::outcomes::verify_results(shared, &mut report, repeated::damage, &operation)?;
+        audit::outcomes::verify_results(shared, &mut report, repeated::damage, &mut watch)?;
         audit::verify_files(shared, &mut report, &mut watch)?;
         Ok(report)
     }

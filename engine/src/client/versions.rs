@@ -41,6 +41,7 @@ impl Client {
             collation_rules: index::collation::version::of_rules(),
         }
     }
+
     /// Returns the format that the folder had before this opening has upgraded it. `None` if it had the one of
     /// [`FORMAT_VERSION`](crate::FORMAT_VERSION), or is new, or was opened for reading only.
     ///
@@ -64,7 +65,8 @@ impl Client {
 impl ClientBuilder {
     /// Whether a folder of an older format is upgraded when it is opened for writing. The default is `true`. With `false` it is rejected
     /// with [`ErrorKind::NotUpgraded`](crate::ErrorKind::NotUpgraded), and stays as it is: for a program that is to back up first, or
-    /// that runs beside an older one. Reading upgrades nothing.
+    /// that runs beside an older one. Reading upgrades nothing. An upgrade that was begun and cut short is finished with either: older
+    /// versions do not open such a folder any more.
     ///
     /// ```
     /// # use cairndb::Client;

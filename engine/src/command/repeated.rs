@@ -18,6 +18,7 @@ use crate::command::context::CommandContext;
 use crate::outcomes::once::Undamaged;
 use crate::outcomes::token::Token;
 use crate::results::{DeleteResult, InsertOneResult, UpdateResult};
+use crate::session::once;
 use crate::write::outcome::InsertOutcome;
 
 /// The field of a reply that says that the command had happened before.
@@ -79,8 +80,11 @@ pub(super) fn run(
     Ok(reply)
 }
 
-/// Why the result of a token's row is none that its call has stored. `None` of a transaction's, which is any value.
+/// Why the result of a token's row is none that its call has stored. That of a transaction is any value.
 pub(crate) fn damage(call: &str, answer: Document) -> Option<&'static str> {
+    if call == once::NAME {
+        return None;
+    }
     match call.split(' ').next().unwrap_or_default() {
         "insert_one" => InsertOneResult::of_answer(answer).err(),
         "insert_many" => InsertOutcome::<HashMap<usize, Bson>>::of_answer(answer).err(),
@@ -91,7 +95,7 @@ pub(crate) fn damage(call: &str, answer: Document) -> Option<&'static str> {
         }
         "bulk_write" => bulk_write::Outcome::of_answer(answer).err(),
         "update" | "delete" | "bulkWrite" => Reply::of_answer(answer).err(),
-        _ => None,
+        _ => Some("no call has its name"),
     }
 }
 

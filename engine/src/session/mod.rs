@@ -4,7 +4,7 @@ pub(crate) mod again;
 pub(crate) mod commit;
 mod cursor;
 mod handle;
-mod once;
+pub(crate) mod once;
 mod options;
 mod start;
 

@@ -20,7 +20,7 @@ use crate::session::handle::ClientSession;
 use crate::session::options::TransactionOptions;
 
 /// The name of transactions in rows.
-const NAME: &str = "a transaction";
+pub(crate) const NAME: &str = "a transaction";
 /// The field of what the function of a transaction has returned.
 const RESULT: &str = "v";
 /// The limit of that in bytes: that of a document.

@@ -152,12 +152,13 @@ fn planted_switches_that_pass_collections_by_are_found() {
     finds(PlantedFault::CollectionsPassedBy, switching_on);
 }
 
-/// Rounds of syncs: a stream shows what journaled writes have written once they are over, and no other sync comes for it.
+/// A stream beside journaled writes, after which no other sync comes.
 fn synced_by_writers(fault: PlantedFault) -> Findings {
     let folder = tempfile::tempdir().expect("a folder");
     follow(World::within(folder.path(), fault), &WriteConcern::journaled())
 }
 
+/// Rounds of syncs: a stream shows what journaled writes have written once they are over.
 #[test]
 fn what_is_synced_is_shown_without_another_sync() {
     holds(synced_by_writers);

@@ -27,7 +27,7 @@ SUITES = {
     "causal consistency alone": (["test_session.TestCausalConsistency"], 3, 7),
     "sessions of PyMongo": (["test_session.TestSession", "test_session.TestClusterTime"], 28, 0),
     "versioned": (["versioned-api"], 40, 1),
-    "crud": (["crud/unified"], 352, 133),
+    "crud": (["crud/unified"], 353, 133),
     "crud alone": (["crud/unified"], 345, 141),
     "versioned alone": (["versioned-api"], 38, 3),
     "change streams": (["change_streams/unified"], 65, 24),

@@ -455,7 +455,7 @@ fn wait_for_quiet(client: &Client) {
         let is_quiet = storage.running == 0
             && seen.replace(storage.flushes_and_compactions) == storage.flushes_and_compactions;
         looks.set(if is_quiet { looks.get() + 1 } else { 0 });
-        looks.get() == 20
+        looks.get() == 200
     });
 }
 
