@@ -1,4 +1,4 @@
-//! What the child and the judge of the power suite agree on, besides the documents of [`workload`](crate::workload).
+//! What the child and the judge of the power suite agree on, besides the documents of [`workload`].
 
 use std::collections::BTreeMap;
 

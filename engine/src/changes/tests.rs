@@ -77,7 +77,9 @@ fn the_log_keeps_to_its_age_beside_writers() {
             assert!(!has_any());
         }
         is_done.store(true, Ordering::Release);
-        writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+        for writer in writers {
+            writer.join().expect("no panic");
+        }
     });
     assert!(client.verify().expect("audited").is_clean());
 }
