@@ -15,7 +15,7 @@ mod findings;
 mod memory;
 mod order;
 mod orphans;
-pub(crate) mod outcomes;
+mod outcomes;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -34,6 +34,7 @@ use store::{Database, Family};
 
 pub(crate) use crate::audit::files::{add_flaw, folder_view, verify_files};
 use crate::audit::findings::Findings;
+use crate::audit::watch::Damage;
 pub(crate) use crate::audit::watch::{Callback, Watch};
 use crate::catalog::capped::Capped;
 use crate::catalog::collection::CollectionState;
@@ -162,6 +163,7 @@ pub(crate) fn verify(
     shared: &Shared,
     database: &Arc<Database>,
     watch: &mut Watch<'_>,
+    damage: Damage,
 ) -> Result<VerifyReport> {
     let subject = Subject::freeze(shared, database, watch.operation)?;
     let (mut findings, mut orphans) = (Findings::default(), orphans::Orphans::default());
@@ -185,7 +187,7 @@ pub(crate) fn verify(
     // By itself: it needs no record but those of capped collections.
     let audited = order::audit(&subject, watch, &mut findings);
     as_far_as_read(audited, &mut findings)?;
-    let audited = outcomes::audit(&subject, database, &mut findings);
+    let audited = outcomes::audit(&subject, database, watch, damage, &mut findings);
     as_far_as_read(audited, &mut findings)?;
     let audited = changes::audit(&subject, database, &mut findings);
     as_far_as_read(audited, &mut findings)?;

@@ -8,18 +8,16 @@ use base::error::Result;
 use bson::{Bson, Document};
 use store::keys::META_TOKENS;
 use store::scan::{CacheUse, Scan};
-use store::snapshot::Snapshot;
 use store::{Database, Family};
 
 use crate::audit::findings::Findings;
-use crate::audit::{Subject, Watch, family_name};
+use crate::audit::watch::{Damage, Watch};
+use crate::audit::{Subject, family_name};
 use crate::outcomes::generations;
 use crate::outcomes::once;
 use crate::outcomes::retryable;
 use crate::outcomes::row::{Kind, Row, SessionKey};
 use crate::outcomes::token_row::{self, TokenRow};
-use crate::results::VerifyReport;
-use crate::shared::Shared;
 
 /// A command that may be sent again, by the rows of its commits up to one of them.
 struct RepeatableCommand {
@@ -37,47 +35,25 @@ impl RepeatableCommand {
     }
 }
 
-/// Adds to a report the rows of tokens whose results are none of their calls. `damage` says why a result is none of the call with a name.
-pub(crate) fn verify_results(
-    shared: &Shared,
-    report: &mut VerifyReport,
-    damage: impl Fn(&str, Document) -> Option<&'static str>,
-    watch: &mut Watch<'_>,
-) -> Result<()> {
-    let database = shared.store.enter()?;
-    if !database.has(Family::Outcomes) {
-        return Ok(());
+/// Names a row of a token whose result is none of its call.
+fn audit_result(row: TokenRow, damage: Damage, mut add: impl FnMut(String)) {
+    let mut answer = Document::try_from(row.result).unwrap_or_default();
+    let damage = match answer.remove(once::CALL) {
+        Some(Bson::String(call)) => damage(&call, answer),
+        Some(_) | None => Some("it names no call"),
+    };
+    if let Some(damage) = damage {
+        add(format!("the result is none of its call: {damage}"));
     }
-    let (first, end) = token_row::keys_of(None);
-    let snapshot = Snapshot::take(&database);
-    let mut scan =
-        Scan::open(&snapshot, Family::Outcomes, (first, Some(end)), CacheUse::Bypass, watch.operation);
-    let mut findings = Findings::resume(report);
-    loop {
-        match scan.advance() {
-            Ok(true) => {}
-            // The audit of the rows has named what ends them early.
-            Err(error) if !error.is_corruption() && !error.is_unreadable() => return Err(error),
-            Ok(false) | Err(_) => break,
-        }
-        watch.pace.spend((scan.key().len() + scan.value().len()) as u64)?;
-        // So it has rows that cannot be read.
-        let Ok(row) = TokenRow::decode(scan.key(), scan.value()) else { continue };
-        let mut answer = Document::try_from(row.result).unwrap_or_default();
-        let damage = match answer.remove(once::CALL) {
-            Some(Bson::String(call)) => damage(&call, answer),
-            Some(_) | None => Some("it names no call"),
-        };
-        if let Some(damage) = damage {
-            let problem = format!("the result is none of its call: {damage}");
-            findings.add(family_name(Family::Outcomes), None, scan.key(), problem);
-        }
-    }
-    findings.report_into(report);
-    Ok(())
 }
 
-pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut Findings) -> Result<()> {
+pub(super) fn audit(
+    subject: &Subject,
+    database: &Arc<Database>,
+    watch: &mut Watch<'_>,
+    damage: Damage,
+    findings: &mut Findings,
+) -> Result<()> {
     // A folder of an older format that is opened for reading has no such rows.
     if !database.has(Family::Outcomes) {
         return Ok(());
@@ -88,15 +64,18 @@ pub(super) fn audit(subject: &Subject, database: &Arc<Database>, findings: &mut 
     let mut before: Option<RepeatableCommand> = None;
     let generations = generations::stored(&subject.snapshot, &subject.operation);
     while scan.advance()? {
+        watch.pace.spend((scan.key().len() + scan.value().len()) as u64)?;
         let mut add =
             |problem: String| findings.add(family_name(Family::Outcomes), None, scan.key(), problem);
         if token_row::is_of_token(scan.key()) {
             let generation = token_row::generation_of(scan.key());
             let is_known = |number| generations.iter().flatten().any(|(known, _)| Some(*known) == number);
-            if let Err(error) = TokenRow::decode(scan.key(), scan.value()) {
-                add(error.to_string());
-            } else if !is_known(generation) {
-                add("the token is of a generation that is not known".to_owned());
+            match TokenRow::decode(scan.key(), scan.value()) {
+                Err(error) => add(error.to_string()),
+                Ok(_) if !is_known(generation) => {
+                    add("the token is of a generation that is not known".to_owned());
+                }
+                Ok(row) => audit_result(row, damage, add),
             }
             continue;
         }

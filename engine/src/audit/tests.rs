@@ -33,7 +33,7 @@ fn an_array_that_the_catalog_does_not_know_of_is_found() {
     let findings = || {
         let operation = OperationContext::unlimited();
         let mut watch = Watch::new(Pace::new(None, &|| Ok(())), &operation, None);
-        verify(shared, database, &mut watch).expect("audited").findings
+        verify(shared, database, &mut watch, |_, _| None).expect("audited").findings
     };
     assert_eq!(findings(), []);
     let indexes = state.indexes();
@@ -70,7 +70,8 @@ fn an_audit_waits_for_no_writer() {
         scope.spawn(|| {
             let operation = OperationContext::unlimited();
             let mut watch = Watch::new(Pace::new(None, &|| Ok(())), &operation, None);
-            told.send(verify(&fixture.shared, &fixture.database, &mut watch)).expect("it is waited for");
+            told.send(verify(&fixture.shared, &fixture.database, &mut watch, |_, _| None))
+                .expect("it is waited for");
         });
         let report = is_told.recv_timeout(PATIENCE);
         // Given back before anything can fail: the scope waits for the audit.

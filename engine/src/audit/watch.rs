@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use base::error::Result;
 use base::namespace::Namespace;
+use bson::Document;
 use query::operation::OperationContext;
 use store::pace::Pace;
 
@@ -14,6 +15,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// A function that receives the progress of a verification.
 pub(crate) type Callback<'a> = dyn FnMut(&VerifyProgress) + Send + 'a;
+
+/// Says why the result of a token is none that the call with a name has stored.
+pub(crate) type Damage = fn(&str, Document) -> Option<&'static str>;
 
 /// The course of one verification.
 pub(crate) struct Watch<'a> {

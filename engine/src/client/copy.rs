@@ -99,9 +99,8 @@ impl Client {
         // No other writes to the copy, so nothing is waited for that would look at an operation.
         let operation = OperationContext::unlimited();
         let mut watch = Watch::new(Pace::new(None, look), &operation, tell);
-        let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch);
+        let audited = audit::verify(&copy, &*copy.store.enter()?, &mut watch, repeated::damage);
         let mut report = audited.or_else(audit::damage_as_finding)?;
-        audit::outcomes::verify_results(&copy, &mut report, repeated::damage, &mut watch)?;
         audit::verify_files(&copy, &mut report, &mut watch)?;
         Ok(report)
     }

@@ -160,9 +160,8 @@ impl<'a> Verification<'a> {
         let tell = self.progress.map(|tell| tell as Box<Callback<'_>>);
         let mut watch = Watch::new(Pace::new(self.bytes_per_second, &look), &operation, tell);
         // The database is given back before files are read, which may last hours.
-        let audited = audit::verify(shared, &*shared.store.enter()?, &mut watch);
+        let audited = audit::verify(shared, &*shared.store.enter()?, &mut watch, repeated::damage);
         let mut report = audited.or_else(audit::damage_as_finding)?;
-        audit::outcomes::verify_results(shared, &mut report, repeated::damage, &mut watch)?;
         audit::verify_files(shared, &mut report, &mut watch)?;
         Ok(report)
     }

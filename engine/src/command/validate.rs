@@ -11,6 +11,7 @@ use store::pace::Pace;
 use crate::arguments::Arguments;
 use crate::audit::{self, Watch};
 use crate::command::context::CommandContext;
+use crate::command::repeated;
 use crate::results::Finding;
 
 /// The flags that change nothing. `scandata` is an option of early versions of MongoDB, which PyMongo still sends.
@@ -36,7 +37,12 @@ pub(super) fn validate(context: &CommandContext<'_>, arguments: &Arguments<'_>) 
         let database = context.shared.store.enter()?;
         let operation = context.operation();
         let look = || Ok(operation.look()?);
-        audit::verify(context.shared, &database, &mut Watch::new(Pace::new(None, &look), &operation, None))?
+        audit::verify(
+            context.shared,
+            &database,
+            &mut Watch::new(Pace::new(None, &look), &operation, None),
+            repeated::damage,
+        )?
     };
     let findings: Vec<&Finding> =
         report.findings.iter().filter(|finding| finding.place == namespace).collect();

@@ -275,7 +275,7 @@ fn build_indexes(
     }
     let look = || Ok(operation.look()?);
     let mut watch = Watch::new(Pace::new(None, &look), operation, None);
-    report.verified = audit::verify(&shared, &*shared.store.enter()?, &mut watch)?;
+    report.verified = audit::verify(&shared, &*shared.store.enter()?, &mut watch, |_, _| None)?;
     audit::verify_files(&shared, &mut report.verified, &mut watch)?;
     shared.close()?;
     match report.verified.findings.first() {
