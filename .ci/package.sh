@@ -37,7 +37,9 @@ pack() {
     # Without the build that cargo makes of each package by itself: `tests` builds all of them, once.
     cargo package --locked --no-verify --allow-dirty -q "${names[@]/#/-p}"
     for name in "${names[@]}"; do
-        tar -xzf "$work/target/package/$name-$version.crate" -C "$work/crates"
+        # With the time of this moment (-m): archives have one that never changes, by which cargo would take changed files for those that
+        # it has compiled before.
+        tar -xzmf "$work/target/package/$name-$version.crate" -C "$work/crates"
         for file in README.md LICENSE-MIT LICENSE-APACHE; do
             [ -s "$work/crates/$name-$version/$file" ] || fail "the package $name has no $file"
         done
