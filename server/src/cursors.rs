@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use cairndb::bson::Document;
+use cairndb::bson::{Document, RawDocument};
 use cairndb::{CancellationToken, Cursor, Interruption, WaitingCursor, WakeOnCancel};
 use parking_lot::Mutex;
 use query::code::Code;
@@ -151,39 +151,38 @@ impl PagedCursor {
     /// Reads documents into a batch until it has `len` of them or no room. Returns whether the cursor is at
     /// its end. Fails at the next document after the cursor was killed.
     pub(crate) fn fill(&mut self, batch: &mut CursorBatch, len: Option<u64>) -> Result<bool, Failure> {
+        if let Some(reason) = self.cancellation.reason() {
+            return Err(reason.into());
+        }
         // For a batch without documents, where it goes on if the first one has no room.
         if !self.has_pending {
             self.note_place(batch);
         }
-        loop {
-            if let Some(reason) = self.cancellation.reason() {
-                return Err(reason.into());
+        let is_full = |batch: &CursorBatch| len.is_some_and(|len| batch.len() as u64 >= len);
+        let is_full_already = is_full(batch);
+        let mut has_pending = self.has_pending;
+        let mut take = |document: &RawDocument| {
+            // A batch without room must not lose the document.
+            has_pending = !batch.has_room(document.as_bytes().len());
+            if !has_pending {
+                batch.push(document);
             }
-            if len.is_some_and(|len| batch.len() as u64 >= len) {
-                if !self.has_pending {
-                    self.note_place(batch);
-                }
-                // The end is reported with the last full batch if it is known, which saves the client one
-                // `getMore`.
-                return Ok(!self.has_pending && self.cursor.is_exhausted());
-            }
-            // Never waits: that is done outside of the pool.
-            if !self.has_pending && !self.cursor.advance_within(Duration::ZERO)? {
-                self.note_place(batch);
-                return Ok(!self.cursor.is_tailing());
-            }
-            // Set before the batch is asked: a batch without room must not lose the document.
-            self.has_pending = true;
-            let document = self.cursor.current();
-            if !batch.has_room(document.as_bytes().len()) {
-                if self.is_stream {
-                    batch.go_on_after_last();
-                }
-                return Ok(false);
-            }
-            batch.push(document);
-            self.has_pending = false;
+            !has_pending && !is_full(batch) && !self.cancellation.is_cancelled()
+        };
+        // Never waits: that is done outside of the pool.
+        let goes_on = !is_full_already && (!self.has_pending || take(self.cursor.current()));
+        let is_over = goes_on && !self.cursor.advance_while(take)?;
+        self.has_pending = has_pending;
+        if let Some(reason) = self.cancellation.reason() {
+            return Err(reason.into());
         }
+        if !has_pending {
+            self.note_place(batch);
+        } else if self.is_stream {
+            batch.go_on_after_last();
+        }
+        // The end is reported with the last full batch if it is known, which saves the client one `getMore`.
+        Ok(!has_pending && if is_over { !self.cursor.is_tailing() } else { self.cursor.is_exhausted() })
     }
 
     /// Notes in the batch where a change stream goes on. One that has ended does so after its last event.

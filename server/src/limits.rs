@@ -17,6 +17,9 @@ pub(crate) const WRITE_BATCH_LEN_MAX: i32 = 100_000;
 pub(crate) const COMMAND_FIELDS_MAX: usize = 1_000;
 /// The number of documents in the first batch of a cursor, if the command does not say.
 pub(crate) const FIRST_BATCH_LEN: u64 = 101;
+/// The bytes of the events in a batch of a change stream, if the command does not say how many it wants. Clients read several batches
+/// of this length sooner than one of 16 MiB, whose memory the system has to give them anew.
+pub(crate) const STREAM_BATCH_BYTES_MAX: usize = 2 << 20;
 /// The largest message of a stranger, in bytes. A login, and every command before it, is smaller.
 pub(crate) const STRANGER_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// The bytes of each message and each answer that are not counted against a budget.

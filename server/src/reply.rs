@@ -144,6 +144,8 @@ pub(crate) struct CursorBatch {
     last_at: Mark,
     len: usize,
     document_bytes: usize,
+    /// The bytes of its documents are no more, unless one alone has more.
+    bytes_max: usize,
     budget: Budget,
     reserved: Reserved,
     is_short: bool,
@@ -171,6 +173,7 @@ impl CursorBatch {
             opened: [reply_at, cursor_at, documents_at],
             len: 0,
             document_bytes: 0,
+            bytes_max: DOCUMENT_BYTES_MAX,
             budget: budget.clone(),
             reserved: Reserved::nothing(),
             is_short: false,
@@ -182,6 +185,11 @@ impl CursorBatch {
     /// Adds the time of the state that is read.
     pub(crate) fn of_time(self, time: Option<Timestamp>) -> Self {
         Self { time, ..self }
+    }
+
+    /// Ends the batch before its documents have more than `bytes_max` bytes.
+    pub(crate) fn up_to(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
     }
 
     /// Notes the token after which a change stream goes on.
@@ -212,7 +220,7 @@ impl CursorBatch {
     /// Whether the batch has room for another document of `bytes` bytes. The first one always fits, if there is
     /// memory for it.
     pub(crate) fn has_room(&mut self, bytes: usize) -> bool {
-        if self.len > 0 && self.document_bytes + bytes > DOCUMENT_BYTES_MAX {
+        if self.len > 0 && self.document_bytes + bytes > self.bytes_max {
             return false;
         }
         // For the document's position as a name, for the end of the reply with a token, and for the times of a replica set.

@@ -85,6 +85,12 @@ impl EventKind {
         }
     }
 
+    /// Whether it is the change of a document.
+    #[inline]
+    pub(crate) fn is_of_document(self) -> bool {
+        matches!(self, Self::Insert | Self::Replace | Self::Update | Self::Delete)
+    }
+
     /// The parts that an event of this kind must have.
     fn needs(self) -> u8 {
         match self {
@@ -361,11 +367,7 @@ mod tests {
     fn the_collection_of_a_document_is_known_by_the_front() {
         for kind in EventKind::ALL {
             let bytes = Event::new(kind, CollectionId(7), "shop.orders.old").encode();
-            let is_of_document = matches!(
-                kind,
-                EventKind::Insert | EventKind::Replace | EventKind::Update | EventKind::Delete
-            );
-            let expected = is_of_document.then_some(&b"shop.orders.old"[..]);
+            let expected = kind.is_of_document().then_some(&b"shop.orders.old"[..]);
             assert_eq!(Event::collection_of_document(&bytes), expected, "{kind:?}");
             for cut in 0..bytes.len() {
                 assert_eq!(Event::collection_of_document(&bytes[..cut]), None, "{cut} bytes");

@@ -42,6 +42,21 @@ impl Follower {
         }
     }
 
+    /// Begins a run of steps without a pause between them.
+    pub(super) fn begin_run(&mut self) {
+        match self {
+            Self::Tail(_) => {}
+            Self::Changes(stream, _) => stream.begin_run(),
+        }
+    }
+
+    pub(super) fn end_run(&mut self) {
+        match self {
+            Self::Tail(_) => {}
+            Self::Changes(stream, _) => stream.end_run(),
+        }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Tail(tail) => tail.bytes(),

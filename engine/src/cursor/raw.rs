@@ -187,6 +187,38 @@ impl RawCursor {
         moved
     }
 
+    /// Moves from document to document without waiting, and lends each to `take`, until that returns `false` or there is none now.
+    /// Returns `false` in the second case; in the first the document that was lent last is the current one.
+    pub(crate) fn advance_while(&mut self, take: &mut dyn FnMut(&RawDocument) -> bool) -> Result<bool> {
+        // The first call is measured, and one after a step back reads nothing.
+        if !matches!(self.next, Next::Read) {
+            let has_moved = self.advance_within(Duration::ZERO)?;
+            if !has_moved || !take(self.current()) {
+                return Ok(has_moved);
+            }
+        }
+        refuse_child()?;
+        let Some(source) = &mut self.source else { return self.end(Ok(false)) };
+        self.operation.resume();
+        source.begin_run();
+        let stepped = loop {
+            let stepped = source.step(&self.operation);
+            let Ok(Some(bytes)) = stepped else { break stepped };
+            self.returned.add(bytes);
+            if !take(RawDocument::from_bytes(source.bytes()).expect("a step checked the bytes")) {
+                break stepped;
+            }
+        };
+        source.end_run();
+        self.operation.pause();
+        self.has_current = matches!(stepped, Ok(Some(_)));
+        match stepped {
+            Ok(None) if self.is_tailing() => Ok(false),
+            Ok(Some(_)) => Ok(true),
+            ended => self.end(ended.map(|_| false)),
+        }
+    }
+
     /// Whether the cursor goes on after the last document that there is now.
     pub(crate) fn is_tailing(&self) -> bool {
         matches!(&self.source, Some(Source::Follower(followed)) if !followed.is_exhausted())
@@ -403,6 +435,19 @@ impl Source {
                     current.as_bytes().len()
                 }))
             }
+        }
+    }
+
+    /// Begins a run of steps without a pause between them.
+    fn begin_run(&mut self) {
+        if let Self::Follower(followed) = self {
+            followed.begin_run();
+        }
+    }
+
+    fn end_run(&mut self) {
+        if let Self::Follower(followed) = self {
+            followed.end_run();
         }
     }
 

@@ -134,6 +134,13 @@ impl<T> Cursor<T> {
         self.raw.advance_within(time)
     }
 
+    /// Moves from document to document without waiting, and lends each to `take`, until that returns `false` or there is none now.
+    /// Returns `false` in the second case; in the first the document that was lent last is the current one.
+    #[doc(hidden)]
+    pub fn advance_while(&mut self, mut take: impl FnMut(&RawDocument) -> bool) -> Result<bool> {
+        self.raw.advance_while(&mut take)
+    }
+
     /// Whether the cursor may have another document, now or later.
     ///
     /// The example of [`advance_within`](Self::advance_within) asks it.

@@ -48,6 +48,8 @@ pub(crate) struct RawStream {
     last: Option<(u64, Vec<u8>)>,
     is_ended: bool,
     is_stopped: Arc<AtomicBool>,
+    /// Whether the reader has said that it asks for one event after the other.
+    is_in_run: bool,
     /// The memory of an event that was read, for the next one.
     spare: Vec<u8>,
 }
@@ -63,6 +65,7 @@ impl RawStream {
             last: None,
             is_ended: false,
             is_stopped: Arc::default(),
+            is_in_run: false,
             spare: Vec::new(),
         };
         stream.end_if_resumed_at_end(database)?;
@@ -94,22 +97,42 @@ impl RawStream {
         }
         let before = self.walk.place;
         self.is_behind = false;
-        self.walk.begin_read();
+        if !self.is_in_run {
+            self.walk.begin_read();
+        }
         let read = self.read();
         match read {
-            Ok(Some(_)) => {
-                self.before = before;
-                // The reader may ask for the next one much later, or never.
-                self.walk.look_ahead();
-            }
+            Ok(Some(_)) => self.before = before,
             Ok(None) => {}
             Err(_) => {
                 self.is_ended = true;
                 self.walk.rest();
             }
         }
-        self.walk.end_read();
+        if !self.is_in_run {
+            self.pause();
+        }
         read
+    }
+
+    /// Begins a run: the reader asks for one event after the other, without a pause, until it [ends](Self::end_run) the run.
+    pub(crate) fn begin_run(&mut self) {
+        if !self.is_ended {
+            self.walk.begin_read();
+            self.is_in_run = true;
+        }
+    }
+
+    pub(crate) fn end_run(&mut self) {
+        if std::mem::take(&mut self.is_in_run) {
+            self.pause();
+        }
+    }
+
+    /// The reader may ask for the next event much later, or never.
+    fn pause(&mut self) {
+        self.walk.look_ahead();
+        self.walk.end_read();
     }
 
     /// Takes the bytes of an event back that was read, to use their memory again.
@@ -199,7 +222,9 @@ impl RawStream {
     fn show(&mut self) -> Result<Option<RawDocumentBuf>> {
         let Some(Reached { event, stored, snapshot }) = self.walk.current()? else { return Ok(None) };
         let is_asked_for = !event.is_expanded() || self.asked.shown.is_expanded();
-        if !is_asked_for || !self.walk.scope().shows(&event) {
+        // The walk passes over documents of other collections.
+        let is_shown = event.kind.is_of_document() || self.walk.scope().shows(&event);
+        if !is_asked_for || !is_shown {
             return Ok(None);
         }
         let position = self.walk.place.position;

@@ -208,7 +208,10 @@ impl LogWalk {
 
     /// Gives the snapshot of the round back if the event that was reached is its last one. That event cannot be asked for any more.
     pub(super) fn look_ahead(&mut self) {
-        let Some(reading) = self.reading.as_mut().filter(|reading| !reading.is_ahead) else { return };
+        let is_at_event = self.place.kind == TokenKind::Event;
+        let Some(reading) = self.reading.as_mut().filter(|reading| is_at_event && !reading.is_ahead) else {
+            return;
+        };
         match reading.scan.advance() {
             Ok(true) => reading.is_ahead = true,
             Ok(false) => {

@@ -19,7 +19,7 @@ use crate::dispatch::session::with_sessions;
 use crate::dispatch::{change_stream, snapshot, transaction};
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX};
+use crate::limits::{FIRST_BATCH_LEN, NAMED_CURSORS_MAX, STREAM_BATCH_BYTES_MAX};
 use crate::reply::{BatchName, CursorBatch, Reply};
 use crate::spans::OpenSpan;
 
@@ -217,7 +217,7 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     if let Some(failure) = change_stream::fault(call, pinned.paged()) {
         return Err(failure);
     }
-    let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
+    let mut batch = next_batch(call, pinned.paged(), len);
     if change_stream::fill(pinned.paged(), &mut batch, len)? {
         call.with_turn(|turn| turn.last.forget_cursor(id));
         return Ok(Batched::Done(batch.finish(0, &namespace)));
@@ -235,13 +235,19 @@ fn begin(call: &Call) -> Result<Batched, Failure> {
     Box::new(awaiting).read(call)
 }
 
+/// A batch of a cursor that goes on. Of a change stream it is short, unless the client says how many events it wants.
+fn next_batch(call: &Call, paged: &PagedCursor, len: Option<u64>) -> CursorBatch {
+    let batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
+    if paged.is_stream() && len.is_none() { batch.up_to(STREAM_BATCH_BYTES_MAX) } else { batch }
+}
+
 impl Awaiting {
     fn read(mut self: Box<Self>, call: &Call) -> Result<Batched, Failure> {
         // Again before each look, because it is called once.
         self.wakers = None;
         self.wakers = Some(self.pinned.paged().wake(&Waker::from(Arc::clone(&self.woken))));
         // A new one each time: it uses memory that all clients share.
-        let mut batch = CursorBatch::new(BatchName::Next, &call.shared.answers);
+        let mut batch = next_batch(call, self.pinned.paged(), self.len);
         if change_stream::fill(self.pinned.paged(), &mut batch, self.len)? {
             return Ok(Batched::Done(batch.finish(0, &self.namespace)));
         }

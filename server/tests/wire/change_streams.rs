@@ -86,6 +86,26 @@ fn a_batch_waits_for_an_event() {
 }
 
 #[test]
+fn a_batch_is_short_unless_its_length_is_said() {
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let opened = batch(&run(&mut peer, watch("orders", doc! {})));
+    let text = "x".repeat(300 << 10);
+    insert(&mut peer, (0..20).map(|id| doc! { "_id": id, "text": &text }).collect());
+    let ids = |events: &[Document]| -> Vec<i32> {
+        let keys = events.iter().map(|event| event.get_document("documentKey").expect("a key"));
+        keys.map(|key| key.get_i32("_id").expect("a number")).collect()
+    };
+    let first = next(&mut peer, opened.id);
+    assert_eq!(ids(&first.events), (0..6).collect::<Vec<_>>());
+    let all = run(&mut peer, doc! { "getMore": opened.id, "collection": "orders", "batchSize": 100 });
+    let all = batch(&all);
+    assert_eq!(ids(&all.events), (6..20).collect::<Vec<_>>());
+    let resumed = batch(&run(&mut peer, watch("orders", doc! { "resumeAfter": first.token })));
+    assert_eq!(ids(&resumed.events).first(), Some(&6));
+}
+
+#[test]
 fn an_empty_batch_waits_as_long_as_it_was_asked_to_and_has_a_token() {
     let fixture = fixture();
     let mut peer = fixture.peer();
