@@ -48,8 +48,6 @@ pub(crate) struct RawStream {
     last: Option<(u64, Vec<u8>)>,
     is_ended: bool,
     is_stopped: Arc<AtomicBool>,
-    /// Whether the reader has said that it asks for one event after the other.
-    is_in_run: bool,
     /// The memory of an event that was read, for the next one.
     spare: Vec<u8>,
 }
@@ -65,7 +63,6 @@ impl RawStream {
             last: None,
             is_ended: false,
             is_stopped: Arc::default(),
-            is_in_run: false,
             spare: Vec::new(),
         };
         stream.end_if_resumed_at_end(database)?;
@@ -97,9 +94,7 @@ impl RawStream {
         }
         let before = self.walk.place;
         self.is_behind = false;
-        if !self.is_in_run {
-            self.walk.begin_read();
-        }
+        self.walk.begin_read();
         let read = self.read();
         match read {
             Ok(Some(_)) => self.before = before,
@@ -109,30 +104,19 @@ impl RawStream {
                 self.walk.rest();
             }
         }
-        if !self.is_in_run {
-            self.pause();
-        }
+        self.walk.pause();
         read
     }
 
     /// Begins a run: the reader asks for one event after the other, without a pause, until it [ends](Self::end_run) the run.
     pub(crate) fn begin_run(&mut self) {
         if !self.is_ended {
-            self.walk.begin_read();
-            self.is_in_run = true;
+            self.walk.begin_run();
         }
     }
 
     pub(crate) fn end_run(&mut self) {
-        if std::mem::take(&mut self.is_in_run) {
-            self.pause();
-        }
-    }
-
-    /// The reader may ask for the next event much later, or never.
-    fn pause(&mut self) {
-        self.walk.look_ahead();
-        self.walk.end_read();
+        self.walk.end_run();
     }
 
     /// Takes the bytes of an event back that was read, to use their memory again.

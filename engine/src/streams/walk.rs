@@ -57,6 +57,8 @@ pub(crate) struct LogWalk {
     /// Whether all events of a round's snapshot are read, and not only those up to its watermark. The others come again with the next
     /// round.
     is_whole: bool,
+    /// Whether the reader has said that it reads on without a pause.
+    is_in_run: bool,
 }
 
 /// A round that is being read. In a box, since it is handed over before and after each event.
@@ -127,9 +129,22 @@ impl LogWalk {
         let kept = Arc::<KeptReading>::default();
         logged.open.keeps(Arc::clone(&kept) as Arc<dyn Kept>);
         let (reading, ended) = (None, None);
-        let (floor, watermark, is_whole) = (0, 0, false);
+        let (floor, watermark, is_whole, is_in_run) = (0, 0, false, false);
         let reached = place;
-        Self { engine, logged, operation, place, reading, kept, ended, floor, reached, watermark, is_whole }
+        Self {
+            engine,
+            logged,
+            operation,
+            place,
+            reading,
+            kept,
+            ended,
+            floor,
+            reached,
+            watermark,
+            is_whole,
+            is_in_run,
+        }
     }
 
     /// A walk that reaches everything that differs between the snapshots of two rounds: a snapshot is taken after its watermark, and has
@@ -142,6 +157,9 @@ impl LogWalk {
 
     /// Begins a read: goes on with the round in which the last one has ended. Returns `false` if that was given back.
     pub(crate) fn begin_read(&mut self) -> bool {
+        if self.is_in_run {
+            return true;
+        }
         if let Some(reading) = self.kept.take() {
             self.reading = Some(reading);
             return true;
@@ -151,6 +169,26 @@ impl LogWalk {
             self.place = Place::watermark(self.watermark);
         }
         false
+    }
+
+    /// Begins a run of reads without a pause between them: the round stays with the walk until [`end_run`](Self::end_run).
+    pub(super) fn begin_run(&mut self) {
+        self.begin_read();
+        self.is_in_run = true;
+    }
+
+    pub(super) fn end_run(&mut self) {
+        if std::mem::take(&mut self.is_in_run) {
+            self.pause();
+        }
+    }
+
+    /// Ends a read, unless it is one of a run: the caller may ask for the next event much later, or never.
+    pub(super) fn pause(&mut self) {
+        if !self.is_in_run {
+            self.look_ahead();
+            self.end_read();
+        }
     }
 
     /// Ends a read. The caller may read on at once, or never.
@@ -207,7 +245,7 @@ impl LogWalk {
     }
 
     /// Gives the snapshot of the round back if the event that was reached is its last one. That event cannot be asked for any more.
-    pub(super) fn look_ahead(&mut self) {
+    fn look_ahead(&mut self) {
         let is_at_event = self.place.kind == TokenKind::Event;
         let Some(reading) = self.reading.as_mut().filter(|reading| is_at_event && !reading.is_ahead) else {
             return;
