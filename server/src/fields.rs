@@ -168,7 +168,9 @@ mod tests {
                 Ok(found) => assert!(is_taken && found.is_some(), "{length}"),
                 Err(failure) => {
                     assert!(!is_taken && failure.code() == 2, "{length}");
-                    assert!(failure.message().contains("'killCursors.cursors' has more than 3 entries"));
+                    let reply = failure.into_document();
+                    let message = reply.get_str("errmsg").expect("a message");
+                    assert!(message.contains("'killCursors.cursors' has more than 3 entries"), "{message}");
                 }
             }
             assert!(fields.array("absent", 0).is_ok_and(|absent| absent.is_none()));

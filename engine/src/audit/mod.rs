@@ -15,7 +15,7 @@ mod findings;
 mod memory;
 mod order;
 mod orphans;
-mod outcomes;
+pub(crate) mod outcomes;
 mod records;
 #[cfg(test)]
 mod tests;

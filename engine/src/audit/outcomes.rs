@@ -35,15 +35,12 @@ impl RepeatableCommand {
     }
 }
 
-/// Names a row of a token whose result is none of its call.
-fn audit_result(row: TokenRow, damage: Damage, mut add: impl FnMut(String)) {
+/// Why the result of a token's row is none of its call.
+pub(crate) fn damage_of_result(row: TokenRow, damage: Damage) -> Option<&'static str> {
     let mut answer = Document::try_from(row.result).unwrap_or_default();
-    let damage = match answer.remove(once::CALL) {
+    match answer.remove(once::CALL) {
         Some(Bson::String(call)) => damage(&call, answer),
         Some(_) | None => Some("it names no call"),
-    };
-    if let Some(damage) = damage {
-        add(format!("the result is none of its call: {damage}"));
     }
 }
 
@@ -75,7 +72,11 @@ pub(super) fn audit(
                 Ok(_) if !is_known(generation) => {
                     add("the token is of a generation that is not known".to_owned());
                 }
-                Ok(row) => audit_result(row, damage, add),
+                Ok(row) => {
+                    if let Some(damage) = damage_of_result(row, damage) {
+                        add(format!("the result is none of its call: {damage}"));
+                    }
+                }
             }
             continue;
         }

@@ -23,6 +23,7 @@ use store::write::{Batch, CommitLevel};
 use store::{Family, OpenMode, SpillOptions, Store, StoreOptions};
 
 use crate::audit::{self, Watch};
+use crate::command::repeated;
 use crate::metrics::recorder::RecorderOptions;
 use crate::options::{Compression, Durability, PlantedFault};
 use crate::salvage::catalog::FoundCatalog;
@@ -214,6 +215,12 @@ impl<'a> Salvage<'a> {
                 look()?;
                 copier.take_outcome(&found)
             })?;
+            if copier.damaged_outcomes > 0 {
+                catalog.notes.push(format!(
+                    "the results of {} calls with tokens or of drivers are damaged and were left: these calls are run if they come again",
+                    copier.damaged_outcomes
+                ));
+            }
             copier.keep_generations(&catalog.generations);
             copier.finish(|batch| catalog.stage(batch))?
         };
@@ -275,7 +282,7 @@ fn build_indexes(
     }
     let look = || Ok(operation.look()?);
     let mut watch = Watch::new(Pace::new(None, &look), operation, None);
-    report.verified = audit::verify(&shared, &*shared.store.enter()?, &mut watch, |_, _| None)?;
+    report.verified = audit::verify(&shared, &*shared.store.enter()?, &mut watch, repeated::damage)?;
     audit::verify_files(&shared, &mut report.verified, &mut watch)?;
     shared.close()?;
     match report.verified.findings.first() {

@@ -12,6 +12,8 @@ use store::salvage::Newest;
 use store::write::{Batch, CommitLevel};
 use store::{Database, Family, Store};
 
+use crate::audit::outcomes::damage_of_result;
+use crate::command::repeated;
 use crate::outcomes::generations;
 use crate::outcomes::row::Row;
 use crate::outcomes::token_row::{self, TokenRow};
@@ -30,6 +32,8 @@ pub(super) struct Copier<'a> {
     /// Documents of collections that were dropped.
     pub(super) dropped: u64,
     pub(super) documents: u64,
+    /// Rows from which no repeated write can be answered.
+    pub(super) damaged_outcomes: u64,
     /// The time of the first row of each generation of tokens.
     generations: BTreeMap<u32, u64>,
 }
@@ -42,6 +46,7 @@ impl<'a> Copier<'a> {
             batch: Batch::new(database),
             dropped: 0,
             documents: 0,
+            damaged_outcomes: 0,
             generations: BTreeMap::new(),
         }
     }
@@ -93,18 +98,31 @@ impl<'a> Copier<'a> {
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
     }
 
-    /// Copies what a repeated write is answered from.
+    /// Copies what a repeated write is answered from, if it can be.
     pub(super) fn take_outcome(&mut self, found: &Newest<'_>) -> Result<()> {
         let Some(value) = found.value else { return Ok(()) };
-        if let Ok(row) = TokenRow::decode(found.key, value) {
-            let generation = token_row::generation_of(found.key).unwrap_or_default();
-            let first = self.generations.entry(generation).or_insert(row.millis);
-            *first = row.millis.min(*first);
+        let is_whole = if token_row::is_of_token(found.key) {
+            TokenRow::decode(found.key, value).is_ok_and(|row| self.is_answer(found.key, row))
+        } else {
+            Row::decode(found.key, value).is_ok()
+        };
+        if is_whole {
             self.batch.put(Family::Outcomes, found.key, value);
-        } else if Row::decode(found.key, value).is_ok() {
-            self.batch.put(Family::Outcomes, found.key, value);
+        } else {
+            self.damaged_outcomes += 1;
         }
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
+    }
+
+    /// Whether the row of a token has the result of its call.
+    fn is_answer(&mut self, key: &[u8], row: TokenRow) -> bool {
+        let (generation, millis) = (token_row::generation_of(key).unwrap_or_default(), row.millis);
+        let is_answer = damage_of_result(row, repeated::damage).is_none();
+        if is_answer {
+            let first = self.generations.entry(generation).or_insert(millis);
+            *first = millis.min(*first);
+        }
+        is_answer
     }
 
     /// Stages the two newest generations of tokens, which alone are remembered. `listed` has the times when they began; of others it is

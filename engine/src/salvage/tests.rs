@@ -1,6 +1,7 @@
 //! Salvage of stores in which something was written that no writer of this library writes, or removed that none removes, or
 //! that another version of it has written.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -19,6 +20,8 @@ use crate::catalog::entry;
 use crate::client::Client;
 use crate::fixture::Fixture;
 use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions};
+use crate::outcomes::once;
+use crate::outcomes::token_row::{self, TokenRow};
 use crate::salvage::{SalvageReport, is_of_documents, salvage};
 use crate::write::prepare::record_key;
 
@@ -238,6 +241,35 @@ fn new_sort_keys_whose_making_is_cut_short_leave_the_folder_as_it_was() {
     }
     assert!(cuts > 0, "none was cut short");
     assert_eq!(Client::open(&new).expect("opened").list_database_names().run().expect("listed"), ["test"]);
+}
+
+#[test]
+fn calls_whose_results_are_damaged_are_run_again() {
+    let insert = |client: &Client, token: &str| {
+        let things = client.database("test").collection("things");
+        let inserted = things.insert_one(doc! { "from": token }).exactly_once(token).run();
+        inserted.expect("stored").inserted_id
+    };
+    let ids = Cell::new(None);
+    let fill = |client: &Client| {
+        ids.set(Some((insert(client, "kept"), insert(client, "lost"))));
+    };
+    let lose_the_id = |fixture: &Fixture, batch: &mut Batch<'_>| {
+        let key = token_row::key(&"lost".into(), 1);
+        let value = fixture.database.get(Family::Outcomes, &key).expect("read").expect("a row");
+        let row = TokenRow::decode(&key, &value).expect("a row");
+        let (head, _) = value.split_at(value.len() - row.result.as_bytes().len());
+        let result = Document::try_from(row.result).expect("decoded");
+        let result = doc! { once::CALL: result.get(once::CALL).expect("a name") };
+        batch.put(Family::Outcomes, &key, &[head, &result.to_vec().expect("short")].concat());
+    };
+    salvage_changed(fill, lose_the_id, |report, client| {
+        let note = "the results of 1 calls with tokens or of drivers are damaged";
+        assert!(report.notes.iter().any(|found| found.contains(note)), "{:?}", report.notes);
+        let (kept, lost) = ids.take().expect("stored");
+        assert_eq!(insert(client, "kept"), kept);
+        assert_ne!(insert(client, "lost"), lost);
+    });
 }
 
 #[test]
