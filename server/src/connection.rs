@@ -62,8 +62,8 @@ pub(crate) enum Ended {
 /// Serves a connection until one side ends it.
 pub(crate) async fn serve(shared: Arc<Shared>, peer: Peer, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let peer = Arc::new(peer);
-    tracing::debug!(connection = peer.id, from = %peer.address, "accepted a connection");
-    let (id, open) = (peer.id, OpenConnection::begin(&shared, peer.id));
+    tracing::debug!(connection = peer.remote.connection, from = %peer.remote.address, "accepted a connection");
+    let (id, open) = (peer.remote.connection, OpenConnection::begin(&shared, peer.remote.connection));
     let mut connection =
         Connection { responder: Responder { shared, peer }, stream, buffer: BytesMut::new() };
     let ended = connection.run().await;

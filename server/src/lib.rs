@@ -26,6 +26,7 @@ mod operations;
 mod places;
 mod pool;
 mod portions;
+mod remote;
 mod replica_set;
 mod reply;
 mod server;

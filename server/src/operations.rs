@@ -10,6 +10,8 @@ use cairndb::{CancellationToken, Interruption};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::remote::RemoteClient;
+
 /// All running commands.
 #[derive(Default)]
 pub(crate) struct Operations {
@@ -29,9 +31,8 @@ struct OperationTable {
 /// A running command.
 #[derive(Clone)]
 pub(crate) struct Operation {
-    pub(crate) connection: i32,
-    /// The address of the client.
-    pub(crate) client: String,
+    /// The client that has sent it.
+    pub(crate) remote: Arc<RemoteClient>,
     pub(crate) command: String,
     /// The database, a dot, and the collection that the command names.
     pub(crate) namespace: String,
@@ -50,20 +51,14 @@ pub(crate) struct RunningOperation {
 }
 
 impl Operation {
-    /// A command that begins now on a connection, from the address `client`.
-    pub(crate) fn new(
-        connection: i32,
-        client: String,
-        command: impl Into<String>,
-        namespace: String,
-    ) -> Self {
+    /// A command of a client that begins now.
+    pub(crate) fn new(remote: &Arc<RemoteClient>, command: impl Into<String>, namespace: String) -> Self {
         // Both clocks: the duration must not jump when the system time is set, and the time of day is what
         // clients see.
         let since = (Instant::now(), SystemTime::now());
         let cancellation = CancellationToken::new();
         Self {
-            connection,
-            client,
+            remote: Arc::clone(remote),
             command: command.into(),
             namespace,
             since,
@@ -86,19 +81,21 @@ impl Operation {
     /// The document of the command in `currentOp`.
     fn shown(&self, id: i64) -> Document {
         let running = self.since.0.elapsed();
-        doc! {
+        let mut shown = doc! {
             "type": "op",
             "opid": id,
             "active": true,
             "op": self.kind(),
             "ns": &self.namespace,
             "command": { &self.command: 1 },
-            "connectionId": self.connection,
-            "client": &self.client,
+        };
+        self.remote.show(&mut shown);
+        shown.extend(doc! {
             "currentOpTime": DateTime::from_system_time(self.since.1).try_to_rfc3339_string().unwrap_or_default(),
             "secs_running": i64::try_from(running.as_secs()).unwrap_or(i64::MAX),
             "microsecs_running": i64::try_from(running.as_micros()).unwrap_or(i64::MAX),
-        }
+        });
+        shown
     }
 
     fn kind(&self) -> &'static str {
@@ -208,7 +205,7 @@ impl Operations {
     /// The running commands, oldest first; with `connection` only those of this connection.
     pub(crate) fn list(&self, connection: Option<i32>) -> Vec<Document> {
         let table = self.table.lock();
-        let asked = |operation: &Operation| connection.is_none_or(|own| own == operation.connection);
+        let asked = |operation: &Operation| connection.is_none_or(|own| own == operation.remote.connection);
         let running = table.running.iter().filter(|(_, operation)| asked(operation));
         running.map(|(&id, operation)| operation.shown(id)).collect()
     }

@@ -25,6 +25,7 @@ use crate::limits::{Budget, SESSIONS_MAX};
 use crate::operations::Operations;
 use crate::places::Holder;
 use crate::pool::Pool;
+use crate::remote::RemoteClient;
 use crate::replica_set::ReplicaSet;
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
@@ -122,9 +123,7 @@ pub(crate) struct Counters {
 /// One connection.
 pub(crate) struct Peer {
     /// Its number, from 1.
-    pub(crate) id: i32,
-    /// The address of the client.
-    pub(crate) address: String,
+    pub(crate) remote: Arc<RemoteClient>,
     /// The address of the server.
     pub(crate) local: LocalEnd,
     /// The address without what a client chooses itself; see [`host`].
@@ -140,9 +139,6 @@ struct PeerState {
     /// The client with the acquirer that `setAcquirer` asked for.
     client: Client,
     compressors: Vec<Compressor>,
-    has_sent_metadata: bool,
-    /// The name of the client's program, from its `hello`.
-    application: Option<String>,
     /// The user, after a successful login.
     user: Option<User>,
     /// For whom its calls run, after a successful login.
@@ -198,8 +194,6 @@ impl Shared {
         let state = PeerState {
             client: self.client.clone(),
             compressors: Vec::new(),
-            has_sent_metadata: false,
-            application: None,
             user: None,
             holder: Holder::default(),
             conversation: None,
@@ -208,7 +202,8 @@ impl Shared {
         let ConnectionEnds { client: address, local } = ends;
         let host = host(&address);
         let (socket, login) = (Weak::new(), LoginMark::default());
-        Peer { id, address, local, host, socket, login, state: Mutex::new(state) }
+        let remote = Arc::new(RemoteClient::new(id, address));
+        Peer { remote, local, host, socket, login, state: Mutex::new(state) }
     }
 
     /// The number of the next message that the server sends.
@@ -246,22 +241,6 @@ impl Peer {
 
     pub(crate) fn agree_on(&self, compressors: Vec<Compressor>) {
         self.state.lock().compressors = compressors;
-    }
-
-    /// Keeps the name of the client's program. Returns `false` if the client had sent its metadata before.
-    pub(crate) fn note_client_metadata(&self, application: Option<String>) -> bool {
-        let mut state = self.state.lock();
-        // Both under one lock: of two hellos at the same time only one is the first.
-        if state.has_sent_metadata {
-            return false;
-        }
-        state.has_sent_metadata = true;
-        state.application = application;
-        true
-    }
-
-    pub(crate) fn application(&self) -> Option<String> {
-        self.state.lock().application.clone()
     }
 
     /// The user that the connection is logged in as.

@@ -16,6 +16,7 @@ use query::code::Code;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::failure::Failure;
+use crate::remote::RemoteClient;
 
 /// The number of a command in its session, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +109,8 @@ pub(crate) struct Turn {
 #[derive(Clone)]
 pub(crate) struct ShownTransaction {
     pub(crate) number: i64,
-    pub(crate) connection: i32,
-    pub(crate) client: String,
+    /// The client that has begun it.
+    pub(crate) remote: Arc<RemoteClient>,
     since: (Instant, SystemTime),
     /// The time of its statements.
     active: Duration,
@@ -175,14 +176,13 @@ impl NumberedSession {
 
 impl Turn {
     /// Shows the transaction that begins, or goes on with a command.
-    pub(crate) fn show(&self, number: i64, connection: i32, client: &str) {
+    pub(crate) fn show(&self, number: i64, remote: &Arc<RemoteClient>) {
         let mut shown = self.session.shown.lock();
         let now = Instant::now();
         let of_number = shown.take().filter(|shown| shown.number == number);
         let mut next = of_number.unwrap_or_else(|| ShownTransaction {
             number,
-            connection,
-            client: client.to_owned(),
+            remote: Arc::clone(remote),
             since: (now, SystemTime::now()),
             active: Duration::ZERO,
             running: None,

@@ -167,7 +167,7 @@ impl Call {
             Some(target) => format!("{database}.{target}"),
             None => format!("{database}.$cmd"),
         };
-        Operation::new(self.peer.id, self.peer.address.clone(), name, namespace)
+        Operation::new(&self.peer.remote, name, namespace)
     }
 
     /// The parts that its span shows.
@@ -176,8 +176,8 @@ impl Call {
             name: self.command.name(),
             database: self.command.database(),
             body: self.command.body(),
-            connection: self.peer.id,
-            address: &self.peer.address,
+            connection: self.peer.remote.connection,
+            address: &self.peer.remote.address,
             local: &self.peer.local,
         }
     }

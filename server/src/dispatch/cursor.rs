@@ -102,7 +102,7 @@ fn keep(call: &Call, paged: PagedCursor, namespace: &str, stays: bool) -> Result
         session,
         transaction: call.transaction(),
         user: call.user_name(),
-        connection: call.peer.id,
+        connection: call.peer.remote.connection,
         stays,
         portion: call.portion(),
     };

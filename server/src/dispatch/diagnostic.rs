@@ -96,6 +96,6 @@ pub(super) fn roles(call: &Call) -> Result<Reply, Failure> {
 
 pub(super) fn address(call: &Call) -> Result<Reply, Failure> {
     call.fields().allow(&[])?;
-    let you: Document = doc! { "you": &call.peer.address };
+    let you: Document = doc! { "you": &call.peer.remote.address };
     Ok(you.into())
 }

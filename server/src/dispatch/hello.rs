@@ -53,7 +53,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
             return Err(Failure::new(Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE, message));
         }
         // MongoDB rejects a second document too: logs and fail points rely on the first one.
-        if !call.peer.note_client_metadata(application(client)?) {
+        if !call.peer.remote.note(client, application(client)?) {
             let message = "The client metadata document may only be sent in the first hello";
             return Err(Failure::new(Code::CLIENT_METADATA_CANNOT_BE_MUTATED, message));
         }
@@ -64,7 +64,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
         "maxWriteBatchSize": WRITE_BATCH_LEN_MAX,
         "localTime": DateTime::now(),
         "logicalSessionTimeoutMinutes": i64::try_from(SESSION_TIMEOUT.as_secs() / 60).unwrap_or(i64::MAX),
-        "connectionId": call.peer.id,
+        "connectionId": call.peer.remote.connection,
         "minWireVersion": 0,
         "maxWireVersion": WIRE_VERSION_MAX,
         "readOnly": call.shared.client.is_read_only(),

@@ -313,7 +313,8 @@ fn fault(call: &Call) -> InjectedFault {
         return InjectedFault::default();
     }
     // The client's name is known from its hello, and the first hello itself is one of its commands.
-    let application = call.peer.application().or_else(|| hello::application_of(call));
+    let application =
+        call.peer.remote.application().map(str::to_owned).or_else(|| hello::application_of(call));
     call.shared.fail_points.fault_for(spelled(name), application.as_deref()).unwrap_or_default()
 }
 

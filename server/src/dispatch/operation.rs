@@ -25,7 +25,7 @@ const TIME_MAX: i64 = 10_000;
 pub(super) fn current(call: &Call) -> Result<Reply, Failure> {
     on_admin(call)?;
     let fields = call.fields();
-    let own = (fields.boolean("$ownOps")? == Some(true)).then_some(call.peer.id);
+    let own = (fields.boolean("$ownOps")? == Some(true)).then_some(call.peer.remote.connection);
     fields.boolean("$all")?;
     let mut conditions = RawDocumentBuf::new();
     for field in call.command.body().iter().skip(1) {
@@ -85,18 +85,13 @@ fn running(call: &Call, connection: Option<i32>) -> Vec<Document> {
 /// The transactions that run no command now; with `connection` only those that began on this connection.
 fn idle_transactions(call: &Call, connection: Option<i32>) -> Vec<Document> {
     let idle = call.shared.sessions.idle_transactions(SHOWN_SESSIONS_MAX).into_iter();
-    let asked = idle.filter(|(_, shown)| connection.is_none_or(|own| own == shown.connection));
+    let asked = idle.filter(|(_, shown)| connection.is_none_or(|own| own == shown.remote.connection));
     let document = |(session, shown): (Session, ShownTransaction)| {
         let id = Binary { subtype: BinarySubtype::Uuid, bytes: session.id.to_vec() };
-        doc! {
-            "type": "idleSession",
-            "desc": "inactive transaction",
-            "active": false,
-            "client": &shown.client,
-            "connectionId": shown.connection,
-            "lsid": { "id": id },
-            "transaction": shown.shown(),
-        }
+        let mut document = doc! { "type": "idleSession", "desc": "inactive transaction", "active": false };
+        shown.remote.show(&mut document);
+        document.extend(doc! { "lsid": { "id": id }, "transaction": shown.shown() });
+        document
     };
     asked.map(document).collect()
 }

@@ -60,7 +60,7 @@ pub(super) fn go_on(call: &Call) -> Result<Reply, Failure> {
             Ok(reply(&message, false).into())
         }
         Ok(LoginStep::Done(user, message)) => {
-            tracing::info!(connection = call.peer.id, user = user.name, "logged in");
+            tracing::info!(connection = call.peer.remote.connection, user = user.name, "logged in");
             // Before the login is visible: the user's next connection need not wait for old failures.
             call.shared.guesses.forget(&user.name, &call.peer.host);
             call.peer.log_in(user);
@@ -83,7 +83,7 @@ pub(super) fn pause(call: &Call) -> Result<Duration, Failure> {
         return Ok(Duration::ZERO);
     };
     call.shared.guesses.take_turn(&user, &call.peer.host, Instant::now()).map_err(|too_many| {
-        tracing::info!(connection = call.peer.id, from = %call.peer.host, "rejected one of too many logins");
+        tracing::info!(connection = call.peer.remote.connection, from = %call.peer.host, "rejected one of too many logins");
         // The proof was not looked at, and is not to be tried again.
         call.peer.take_conversation();
         // No failed login: the password may be right, and others have guessed.
@@ -184,7 +184,7 @@ fn reply(message: &str, is_done: bool) -> Document {
 }
 
 fn note(call: &Call, rejected: &Rejected) {
-    tracing::info!(connection = call.peer.id, from = %call.peer.address, reason = %rejected, "rejected a login");
+    tracing::info!(connection = call.peer.remote.connection, from = %call.peer.remote.address, reason = %rejected, "rejected a login");
 }
 
 fn refuse(call: &Call) -> Failure {

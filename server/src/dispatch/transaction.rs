@@ -318,7 +318,7 @@ fn begin(call: &Call, numbered: Numbered) -> Result<(), Failure> {
             turn.last.check_in_progress(number)?;
             HashSet::new()
         };
-        turn.show(number, call.peer.id, &call.peer.address);
+        turn.show(number, &call.peer.remote);
         Ok::<_, Failure>(ended)
     });
     call.shared.cursors.close(begun.transpose()?.unwrap_or_default());

@@ -108,7 +108,7 @@ pub(super) fn update(call: &Call) -> Result<Reply, Failure> {
             return Err(Failure::internal("the password cannot be changed"));
         }
     }
-    tracing::info!(connection = call.peer.id, user = name, "changed a password");
+    tracing::info!(connection = call.peer.remote.connection, user = name, "changed a password");
     Ok(doc! {}.into())
 }
 

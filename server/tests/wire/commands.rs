@@ -291,6 +291,30 @@ fn current_op_lists_itself() {
 }
 
 #[test]
+fn current_op_shows_what_a_client_says_of_itself() {
+    let fixture = Fixture::new();
+    let (mut peer, mut other) = (fixture.peer(), fixture.peer());
+    let shown = |peer: &mut Peer| {
+        let reply = peer.run(doc! { "currentOp": 1, "$ownOps": true, "$db": "admin" });
+        let running = reply.get_array("inprog").expect("operations").first().and_then(Bson::as_document);
+        let running = running.expect("itself");
+        let of_client = |(name, _): &(String, Bson)| matches!(name.as_str(), "appName" | "clientMetadata");
+        running.clone().into_iter().filter(of_client).collect::<Document>()
+    };
+    assert_eq!(shown(&mut peer), doc! {});
+    let client = doc! { "application": { "name": "till" }, "driver": { "name": "pen", "version": "2" } };
+    let hello = |client: &Document| doc! { "hello": 1, "client": client.clone(), "$db": "admin" };
+    assert_eq!(peer.run(hello(&client)).get_f64("ok").ok(), Some(1.0));
+    assert_eq!(shown(&mut peer), doc! { "appName": "till", "clientMetadata": &client });
+    // Said once, and of one connection.
+    assert_eq!(peer.run(hello(&doc! { "os": "none" })).get_i32("code").ok(), Some(186));
+    assert_eq!(shown(&mut peer), doc! { "appName": "till", "clientMetadata": &client });
+    let nameless = doc! { "driver": { "name": "pen" } };
+    assert_eq!(other.run(hello(&nameless)).get_f64("ok").ok(), Some(1.0));
+    assert_eq!(shown(&mut other), doc! { "clientMetadata": nameless });
+}
+
+#[test]
 fn current_op_runs_on_admin() {
     let fixture = Fixture::new();
     let mut peer = fixture.peer();

@@ -480,12 +480,14 @@ fn one_that_is_idle_is_shown_and_has_its_time() {
     // Much longer than a busy machine needs to show it.
     let fixture = prepared(Client::builder().transaction_lifetime(Duration::from_secs(5)), |builder| builder);
     let (mut peer, mut other) = (fixture.peer(), fixture.peer());
+    done(&peer.run(doc! { "hello": 1, "client": { "application": { "name": "till" } }, "$db": "admin" }));
     let mut transaction = Transaction::new(&mut peer, 1, 1);
     done(&transaction.run(add(1, 1)));
     let shown = other.run(doc! { "currentOp": 1, "type": "idleSession", "$db": "admin" });
     let shown = shown.get_array("inprog").expect("a list");
     let shown = shown.first().and_then(Bson::as_document).expect("one that is idle");
     assert_eq!(shown.get_document("lsid").ok(), Some(&session(1)));
+    assert_eq!(shown.get_str("appName").ok(), Some("till"));
     let parameters = shown.get_document("transaction").and_then(|of| of.get_document("parameters"));
     assert_eq!(parameters.and_then(|of| of.get_i64("txnNumber")).ok(), Some(1));
     let piped = |options: Document| {
