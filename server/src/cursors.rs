@@ -170,8 +170,15 @@ impl PagedCursor {
             !has_pending && !is_full(batch) && !self.cancellation.is_cancelled()
         };
         // Never waits: that is done outside of the pool.
-        let goes_on = !is_full_already && (!self.has_pending || take(self.cursor.current()));
-        let is_over = goes_on && !self.cursor.advance_while(take)?;
+        let (mut goes_on, mut is_over) = (!is_full_already, false);
+        if goes_on {
+            // The first document may wait for memory, and that is not the time of the cursor's operation.
+            is_over = !self.has_pending && !self.cursor.advance_within(Duration::ZERO)?;
+            goes_on = !is_over && take(self.cursor.current());
+        }
+        if goes_on {
+            is_over = !self.cursor.advance_while(take)?;
+        }
         self.has_pending = has_pending;
         if let Some(reason) = self.cancellation.reason() {
             return Err(reason.into());

@@ -12,6 +12,9 @@ use tokio::sync::Notify;
 
 use crate::remote::RemoteClient;
 
+/// `currentOp` shows of so many commands what their clients say of themselves: ten thousand may wait, and its memory is limited.
+const SHOWN_METADATA_MAX: usize = 1_000;
+
 /// All running commands.
 #[derive(Default)]
 pub(crate) struct Operations {
@@ -79,7 +82,7 @@ impl Operation {
     }
 
     /// The document of the command in `currentOp`.
-    fn shown(&self, id: i64) -> Document {
+    fn shown(&self, id: i64, shows_metadata: bool) -> Document {
         let running = self.since.0.elapsed();
         let mut shown = doc! {
             "type": "op",
@@ -90,6 +93,9 @@ impl Operation {
             "command": { &self.command: 1 },
         };
         self.remote.show(&mut shown);
+        if shows_metadata {
+            self.remote.show_metadata(&mut shown);
+        }
         shown.extend(doc! {
             "currentOpTime": DateTime::from_system_time(self.since.1).try_to_rfc3339_string().unwrap_or_default(),
             "secs_running": i64::try_from(running.as_secs()).unwrap_or(i64::MAX),
@@ -204,10 +210,16 @@ impl Operations {
 
     /// The running commands, oldest first; with `connection` only those of this connection.
     pub(crate) fn list(&self, connection: Option<i32>) -> Vec<Document> {
-        let table = self.table.lock();
         let asked = |operation: &Operation| connection.is_none_or(|own| own == operation.remote.connection);
-        let running = table.running.iter().filter(|(_, operation)| asked(operation));
-        running.map(|(&id, operation)| operation.shown(id)).collect()
+        let running: Vec<(i64, Operation)> = {
+            let table = self.table.lock();
+            let running = table.running.iter().filter(|(_, operation)| asked(operation));
+            running.map(|(&id, operation)| (id, operation.clone())).collect()
+        };
+        // Every command begins and ends under the lock, so the documents are made without it.
+        let shown =
+            |(at, (id, operation)): (usize, &(i64, Operation))| operation.shown(*id, at < SHOWN_METADATA_MAX);
+        running.iter().enumerate().map(shown).collect()
     }
 }
 

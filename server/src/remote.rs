@@ -2,7 +2,10 @@
 
 use std::sync::OnceLock;
 
-use cairndb::bson::{Document, RawDocument, RawDocumentBuf};
+use cairndb::bson::{Bson, Document};
+
+/// No more values of metadata are kept: drivers send some fifteen, and in memory each takes many times its bytes.
+const VALUES_MAX: usize = 64;
 
 /// The client of a connection.
 pub(crate) struct RemoteClient {
@@ -14,7 +17,8 @@ pub(crate) struct RemoteClient {
 
 /// What a client says of itself in its first `hello`.
 struct Metadata {
-    document: RawDocumentBuf,
+    /// Empty if it has too many values.
+    document: Document,
     /// The name of its program.
     application: Option<String>,
 }
@@ -26,8 +30,9 @@ impl RemoteClient {
 
     /// Keeps what the client says of itself. Returns `false` if it had said something before: of two hellos at the same time only one is
     /// the first.
-    pub(crate) fn note(&self, metadata: &RawDocument, application: Option<String>) -> bool {
-        self.metadata.set(Metadata { document: metadata.to_owned(), application }).is_ok()
+    pub(crate) fn note(&self, metadata: Document, application: Option<String>) -> bool {
+        let document = if values(&metadata) > VALUES_MAX { Document::new() } else { metadata };
+        self.metadata.set(Metadata { document, application }).is_ok()
     }
 
     /// The name of the client's program.
@@ -39,12 +44,28 @@ impl RemoteClient {
     pub(crate) fn show(&self, shown: &mut Document) {
         shown.insert("connectionId", self.connection);
         shown.insert("client", self.address.as_str());
-        if let Some(Metadata { document, application }) = self.metadata.get() {
-            if let Some(application) = application {
-                shown.insert("appName", application.as_str());
-            }
-            // Commands are checked as a whole before their fields are read.
-            shown.insert("clientMetadata", Document::try_from(document.as_ref()).unwrap_or_default());
+        if let Some(application) = self.application() {
+            shown.insert("appName", application);
         }
     }
+
+    /// Adds all that the client says of itself.
+    pub(crate) fn show_metadata(&self, shown: &mut Document) {
+        if let Some(Metadata { document, .. }) =
+            self.metadata.get().filter(|found| !found.document.is_empty())
+        {
+            shown.insert("clientMetadata", document.clone());
+        }
+    }
+}
+
+/// The number of values in a document, at all levels.
+fn values(document: &Document) -> usize {
+    document.values().map(values_of).sum()
+}
+
+fn values_of(value: &Bson) -> usize {
+    let of_scope = if let Bson::JavaScriptCodeWithScope(code) = value { values(&code.scope) } else { 0 };
+    let of_array = value.as_array().map_or(0, |array| array.iter().map(values_of).sum());
+    1 + of_scope + of_array + value.as_document().map_or(0, values)
 }

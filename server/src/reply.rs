@@ -187,7 +187,7 @@ impl CursorBatch {
         Self { time, ..self }
     }
 
-    /// Ends the batch before its documents have more than `bytes_max` bytes.
+    /// Ends the batch before its documents have more than `bytes_max` bytes, unless the first one alone has.
     pub(crate) fn up_to(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
     }

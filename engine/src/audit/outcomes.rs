@@ -39,6 +39,8 @@ impl RepeatableCommand {
 pub(crate) fn damage_of_result(row: TokenRow, damage: Damage) -> Option<&'static str> {
     let mut answer = Document::try_from(row.result).unwrap_or_default();
     match answer.remove(once::CALL) {
+        // Salvage has found out that the result is lost.
+        Some(Bson::String(call)) if call == once::LOST => None,
         Some(Bson::String(call)) => damage(&call, answer),
         Some(_) | None => Some("it names no call"),
     }

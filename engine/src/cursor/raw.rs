@@ -190,7 +190,7 @@ impl RawCursor {
     /// Moves from document to document without waiting, and lends each to `take`, until that returns `false` or there is none now.
     /// Returns `false` in the second case; in the first the document that was lent last is the current one.
     pub(crate) fn advance_while(&mut self, take: &mut dyn FnMut(&RawDocument) -> bool) -> Result<bool> {
-        // The first call is measured, and one after a step back reads nothing.
+        // Only reads are a run: the first is measured, and others repeat what is kept, or refuse.
         if !matches!(self.next, Next::Read) {
             let has_moved = self.advance_within(Duration::ZERO)?;
             if !has_moved || !take(self.current()) {
@@ -377,7 +377,12 @@ impl RawCursor {
 
     /// Steps back before the current document, and rests: the next [`advance`](Self::advance) returns it again.
     pub(crate) fn step_back(&mut self) {
+        let bytes = self.current().as_bytes().len();
         let current = if std::mem::take(&mut self.has_current) { Rest::Repeat } else { Rest::Release };
+        // These are read again, and counted then; the others are kept.
+        if current == Rest::Repeat && matches!(self.source, Some(Source::Rows(_) | Source::Follower(_))) {
+            self.returned.take_back(bytes);
+        }
         self.release(current);
     }
 

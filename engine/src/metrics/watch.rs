@@ -148,6 +148,12 @@ impl Returned {
         self.documents += 1;
         self.bytes += bytes as u64;
     }
+
+    /// Takes one back that is returned again later.
+    pub(crate) fn take_back(&mut self, bytes: usize) {
+        self.documents = self.documents.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
 }
 
 /// The request of a cursor.

@@ -28,6 +28,9 @@ use crate::outcomes::token_row::{self, RowWriter, TokenRow};
 /// The field of a result that says which call it is of.
 pub(crate) const CALL: &str = "o";
 
+/// The call of a row whose result was lost. Its token is kept, so that the call is not run a second time.
+pub(crate) const LOST: &str = "a result that was lost";
+
 /// A call, as its token knows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
@@ -235,6 +238,10 @@ impl Once {
         let TokenRow { key, digest, result, .. } = row;
         let mut answer = Document::try_from(result)?;
         let first = answer.remove(CALL);
+        if first.as_ref().and_then(Bson::as_str) == Some(LOST) {
+            let reason = "a call with this token has happened, and its result was damaged when the folder was salvaged";
+            return Err(Error::corruption(Family::Outcomes.name(), &key, reason));
+        }
         if digest == self.call.digest {
             return Ok(Found { key, answer });
         }
@@ -245,6 +252,13 @@ impl Once {
         let reused = ExactlyOnceError::reused(first, self.call.name.clone());
         Err(Error::new(ErrorKind::ExactlyOnce(reused)))
     }
+}
+
+/// The stored form of the row of a token that was used, and whose result is lost.
+pub(crate) fn without_result(millis: u64) -> Vec<u8> {
+    let mut row = RowWriter::new(&[0; DIGEST_BYTES]);
+    row.fields().string(CALL, LOST);
+    row.finish(millis)
 }
 
 /// The error of a call that another one with its token was faster than. No caller sees it.

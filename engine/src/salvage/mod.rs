@@ -215,13 +215,7 @@ impl<'a> Salvage<'a> {
                 look()?;
                 copier.take_outcome(&found)
             })?;
-            if copier.damaged_outcomes > 0 {
-                catalog.notes.push(format!(
-                    "the results of {} calls with tokens or of drivers are damaged and were left: these calls are run if they come again",
-                    copier.damaged_outcomes
-                ));
-            }
-            copier.keep_generations(&catalog.generations);
+            catalog.notes.extend(copier.keep_outcomes(&catalog.generations));
             copier.finish(|batch| catalog.stage(batch))?
         };
         store.close(|| (), |_| Ok(()))?;

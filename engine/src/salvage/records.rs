@@ -15,7 +15,9 @@ use store::{Database, Family, Store};
 use crate::audit::outcomes::damage_of_result;
 use crate::command::repeated;
 use crate::outcomes::generations;
-use crate::outcomes::row::Row;
+use crate::outcomes::once;
+use crate::outcomes::retryable;
+use crate::outcomes::row::{Row, SessionKey, now_millis};
 use crate::outcomes::token_row::{self, TokenRow};
 use crate::salvage::catalog::{FoundCatalog, FoundCollection};
 use crate::salvage::report::{Refusal, SalvageReport};
@@ -32,8 +34,12 @@ pub(super) struct Copier<'a> {
     /// Documents of collections that were dropped.
     pub(super) dropped: u64,
     pub(super) documents: u64,
-    /// Rows from which no repeated write can be answered.
-    pub(super) damaged_outcomes: u64,
+    /// How many tokens of each generation have lost the results of their calls.
+    lost_results: BTreeMap<u32, u64>,
+    /// The keys of the rows of each session of which one is damaged: from the first one on, and before the second one.
+    damaged_sessions: BTreeSet<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Rows of which it is not known whose they were.
+    nameless_outcomes: u64,
     /// The time of the first row of each generation of tokens.
     generations: BTreeMap<u32, u64>,
 }
@@ -46,7 +52,9 @@ impl<'a> Copier<'a> {
             batch: Batch::new(database),
             dropped: 0,
             documents: 0,
-            damaged_outcomes: 0,
+            lost_results: BTreeMap::new(),
+            damaged_sessions: BTreeSet::new(),
+            nameless_outcomes: 0,
             generations: BTreeMap::new(),
         }
     }
@@ -98,36 +106,46 @@ impl<'a> Copier<'a> {
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
     }
 
-    /// Copies what a repeated write is answered from, if it can be.
+    /// Copies what a repeated write is answered from.
     pub(super) fn take_outcome(&mut self, found: &Newest<'_>) -> Result<()> {
         let Some(value) = found.value else { return Ok(()) };
-        let is_whole = if token_row::is_of_token(found.key) {
-            TokenRow::decode(found.key, value).is_ok_and(|row| self.is_answer(found.key, row))
+        if let Some(generation) = token_row::generation_of(found.key) {
+            self.take_token(generation, found.key, value);
         } else {
-            Row::decode(found.key, value).is_ok()
-        };
-        if is_whole {
-            self.batch.put(Family::Outcomes, found.key, value);
-        } else {
-            self.damaged_outcomes += 1;
+            self.take_row_of_session(found.key, value);
         }
         if self.batch.bytes() >= BATCH_BYTES { self.commit() } else { Ok(()) }
     }
 
-    /// Whether the row of a token has the result of its call.
-    fn is_answer(&mut self, key: &[u8], row: TokenRow) -> bool {
-        let (generation, millis) = (token_row::generation_of(key).unwrap_or_default(), row.millis);
-        let is_answer = damage_of_result(row, repeated::damage).is_none();
-        if is_answer {
-            let first = self.generations.entry(generation).or_insert(millis);
-            *first = millis.min(*first);
+    /// Copies a row of a session, unless it is damaged: then the session is noted.
+    fn take_row_of_session(&mut self, key: &[u8], value: &[u8]) {
+        let row = Row::decode(key, value);
+        if row.is_ok_and(|row| retryable::statements_of(key, &row).is_ok()) {
+            self.batch.put(Family::Outcomes, key, value);
+        } else if let Some(session) = SessionKey::of_row(key) {
+            self.damaged_sessions.insert(session.rows());
+        } else {
+            self.nameless_outcomes += 1;
         }
-        is_answer
+    }
+
+    /// Copies the row of a token. Of one whose result is lost the token is kept, so that its call is not run a second time.
+    fn take_token(&mut self, generation: u32, key: &[u8], value: &[u8]) {
+        let row = TokenRow::decode(key, value).ok();
+        let millis = row.as_ref().map_or_else(now_millis, |row| row.millis);
+        if row.is_some_and(|row| damage_of_result(row, repeated::damage).is_none()) {
+            self.batch.put(Family::Outcomes, key, value);
+        } else {
+            self.batch.put(Family::Outcomes, key, &once::without_result(millis));
+            *self.lost_results.entry(generation).or_default() += 1;
+        }
+        let first = self.generations.entry(generation).or_insert(millis);
+        *first = millis.min(*first);
     }
 
     /// Stages the two newest generations of tokens, which alone are remembered. `listed` has the times when they began; of others it is
-    /// known when their first row was made.
-    pub(super) fn keep_generations(&mut self, listed: &BTreeMap<u32, u64>) {
+    /// known when their first row was made. Returns what has to be known of the rows.
+    pub(super) fn keep_outcomes(&mut self, listed: &BTreeMap<u32, u64>) -> Vec<String> {
         let mut known = std::mem::take(&mut self.generations);
         known.extend(listed);
         let newest: Vec<(u32, u64)> = known.into_iter().rev().take(2).collect();
@@ -139,6 +157,23 @@ impl<'a> Copier<'a> {
             let (end, _) = token_row::keys_of(Some(*oldest));
             self.batch.delete_range(Family::Outcomes, &first, &end);
         }
+        // All of a session's rows: what is left of a command would say that the rest of it did not happen.
+        for (first, end) in &self.damaged_sessions {
+            self.batch.delete_range(Family::Outcomes, first, end.as_deref().unwrap_or_default());
+        }
+        let lost: u64 = newest.iter().filter_map(|(number, _)| self.lost_results.get(number)).sum();
+        [
+            (lost, "results of calls with tokens are lost: such a call fails if it comes again"),
+            (
+                self.damaged_sessions.len() as u64,
+                "sessions of drivers have damaged rows, which were left: their last write is run if it comes again",
+            ),
+            (self.nameless_outcomes, "rows of repeated writes have damaged keys, and were left"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect()
     }
 
     /// Commits the documents that are left, and what `stage` adds.

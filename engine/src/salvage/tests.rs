@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 use base::error::{Error, ErrorKind};
-use bson::{Bson, Document, RawBsonRef, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 use index::validate::NESTING_MAX;
 use query::code::Code;
 use query::operation::CancellationToken;
@@ -20,7 +20,9 @@ use crate::catalog::entry;
 use crate::client::Client;
 use crate::fixture::Fixture;
 use crate::options::{Collation, CollationStrength, IndexModel, IndexOptions};
+use crate::outcomes::generations;
 use crate::outcomes::once;
+use crate::outcomes::row::{Kind, Row, SessionKey, now_millis};
 use crate::outcomes::token_row::{self, TokenRow};
 use crate::salvage::{SalvageReport, is_of_documents, salvage};
 use crate::write::prepare::record_key;
@@ -243,33 +245,80 @@ fn new_sort_keys_whose_making_is_cut_short_leave_the_folder_as_it_was() {
     assert_eq!(Client::open(&new).expect("opened").list_database_names().run().expect("listed"), ["test"]);
 }
 
+/// A token whose call has happened is not used a second time, though what the call was answered is lost.
 #[test]
-fn calls_whose_results_are_damaged_are_run_again() {
+fn tokens_of_damaged_results_are_kept() {
     let insert = |client: &Client, token: &str| {
         let things = client.database("test").collection("things");
-        let inserted = things.insert_one(doc! { "from": token }).exactly_once(token).run();
-        inserted.expect("stored").inserted_id
+        things.insert_one(doc! { "from": token }).exactly_once(token).run()
     };
-    let ids = Cell::new(None);
+    let kept = Cell::new(None);
     let fill = |client: &Client| {
-        ids.set(Some((insert(client, "kept"), insert(client, "lost"))));
+        for token in ["part", "none"] {
+            insert(client, token).expect("stored");
+        }
+        kept.set(Some(insert(client, "kept").expect("stored").inserted_id));
     };
-    let lose_the_id = |fixture: &Fixture, batch: &mut Batch<'_>| {
-        let key = token_row::key(&"lost".into(), 1);
+    let lose = |fixture: &Fixture, batch: &mut Batch<'_>| {
+        // Of one the `_id` that was answered, and of the other everything.
+        let key = token_row::key(&"part".into(), 1);
         let value = fixture.database.get(Family::Outcomes, &key).expect("read").expect("a row");
         let row = TokenRow::decode(&key, &value).expect("a row");
         let (head, _) = value.split_at(value.len() - row.result.as_bytes().len());
         let result = Document::try_from(row.result).expect("decoded");
         let result = doc! { once::CALL: result.get(once::CALL).expect("a name") };
         batch.put(Family::Outcomes, &key, &[head, &result.to_vec().expect("short")].concat());
+        batch.put(Family::Outcomes, &token_row::key(&"none".into(), 1), b"no row");
+        // One of a generation that is forgotten.
+        batch.put(Family::Outcomes, &token_row::key(&"old".into(), 0), b"no row");
+        batch.put(Family::Meta, &generations::meta_key(2), &now_millis().to_be_bytes());
     };
-    salvage_changed(fill, lose_the_id, |report, client| {
-        let note = "the results of 1 calls with tokens or of drivers are damaged";
-        assert!(report.notes.iter().any(|found| found.contains(note)), "{:?}", report.notes);
-        let (kept, lost) = ids.take().expect("stored");
-        assert_eq!(insert(client, "kept"), kept);
-        assert_ne!(insert(client, "lost"), lost);
+    salvage_changed(fill, lose, |report, client| {
+        let note = "2 results of calls with tokens are lost: such a call fails if it comes again";
+        assert!(report.notes.iter().any(|found| found == note), "{:?}", report.notes);
+        assert_eq!(insert(client, "kept").expect("replayed").inserted_id, kept.take().expect("stored"));
+        let things = client.database("test").collection::<Document>("things");
+        for token in ["part", "none"] {
+            let error = insert(client, token).expect_err("it has happened");
+            assert!(error.is_corruption() && error.to_string().contains("has happened"), "{error}");
+            let other = things.delete_one(doc! {}).exactly_once(token).run().expect_err("another call");
+            assert!(other.is_corruption(), "{other}");
+        }
+        assert_eq!(things.count_documents(doc! {}).run().expect("counted"), 3);
     });
+}
+
+/// What is left of a command's rows would say that the rest of it did not happen.
+#[test]
+fn no_row_of_a_session_is_kept_if_one_is_damaged() {
+    let (whole, damaged) = (SessionKey::new([1; 16], [0; 16]), SessionKey::new([2; 16], [0; 16]));
+    let row = |slot: u32, results: &Document| {
+        let results = RawDocumentBuf::try_from(results).expect("short");
+        Row { kind: Kind::Insert, number: 1, statements: (slot, slot), millis: 12, results }.encode()
+    };
+    let rows = |_: &Fixture, batch: &mut Batch<'_>| {
+        for (session, slot, results) in [
+            (&whole, 0, doc! {}),
+            (&damaged, 0, doc! { "v": 1 }),
+            (&damaged, 1, doc! {}),
+            (&whole, 1, doc! {}),
+        ] {
+            batch.put(Family::Outcomes, &session.row(slot), &row(slot, &results));
+        }
+        batch.put(Family::Outcomes, b"?", b"?");
+    };
+    salvage_changed(
+        |_| {},
+        rows,
+        |report, client| {
+            assert_eq!(report.notes.len(), 2, "{:?}", report.notes);
+            let database = client.shared().store.enter().expect("open");
+            let is_kept = |session: &SessionKey, slot| {
+                database.get(Family::Outcomes, &session.row(slot)).expect("read").is_some()
+            };
+            assert!(is_kept(&whole, 0) && !is_kept(&damaged, 0) && !is_kept(&damaged, 1));
+        },
+    );
 }
 
 #[test]

@@ -155,7 +155,8 @@ impl LogWalk {
         walk
     }
 
-    /// Begins a read: goes on with the round in which the last one has ended. Returns `false` if that was given back.
+    /// Begins a read: goes on with the round in which the last one has ended, or with that of a run. Returns `false` if that was given
+    /// back.
     pub(crate) fn begin_read(&mut self) -> bool {
         if self.is_in_run {
             return true;
@@ -183,7 +184,8 @@ impl LogWalk {
         }
     }
 
-    /// Ends a read, unless it is one of a run: the caller may ask for the next event much later, or never.
+    /// Ends a read, unless it is one of a run: the caller may ask for the next event much later, or never, so the snapshot is given back
+    /// with the last event of its round.
     pub(super) fn pause(&mut self) {
         if !self.is_in_run {
             self.look_ahead();

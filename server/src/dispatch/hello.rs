@@ -53,7 +53,7 @@ fn common_reply(call: &Call) -> Result<Document, Failure> {
             return Err(Failure::new(Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE, message));
         }
         // MongoDB rejects a second document too: logs and fail points rely on the first one.
-        if !call.peer.remote.note(client, application(client)?) {
+        if !call.peer.remote.note(Document::try_from(client)?, application(client)?) {
             let message = "The client metadata document may only be sent in the first hello";
             return Err(Failure::new(Code::CLIENT_METADATA_CANNOT_BE_MUTATED, message));
         }

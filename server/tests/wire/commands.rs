@@ -309,6 +309,11 @@ fn current_op_shows_what_a_client_says_of_itself() {
     // Said once, and of one connection.
     assert_eq!(peer.run(hello(&doc! { "os": "none" })).get_i32("code").ok(), Some(186));
     assert_eq!(shown(&mut peer), doc! { "appName": "till", "clientMetadata": &client });
+    // In memory one with many values takes a hundred times as much.
+    let many = doc! { "application": { "name": "many" }, "all": vec![Bson::Null; 70] };
+    let mut third = fixture.peer();
+    assert_eq!(third.run(hello(&many)).get_f64("ok").ok(), Some(1.0));
+    assert_eq!(shown(&mut third), doc! { "appName": "many" });
     let nameless = doc! { "driver": { "name": "pen" } };
     assert_eq!(other.run(hello(&nameless)).get_f64("ok").ok(), Some(1.0));
     assert_eq!(shown(&mut other), doc! { "clientMetadata": nameless });
