@@ -486,6 +486,36 @@ impl Log {
     }
 }
 
+/// A reader without room for a document steps back before it, and reads it again later.
+#[test]
+fn a_document_that_is_read_again_is_returned_once() {
+    let client = Client::builder().in_memory(true).open("").unwrap();
+    let things = client.database("app").collection::<Document>("things");
+    things.insert_many((0..3).map(|n| doc! { "n": n })).run().unwrap();
+    let returned = || {
+        let documents = client.metrics().unwrap().documents;
+        (documents.returned, documents.bytes_returned)
+    };
+    let read = |stage: Option<Document>| {
+        let before = returned();
+        let mut cursor = match stage {
+            None => things.find(doc! {}).run().unwrap(),
+            Some(stage) => things.aggregate([stage]).run().unwrap(),
+        };
+        assert!(cursor.advance().unwrap());
+        cursor.step_back();
+        assert!(cursor.advance().unwrap());
+        while cursor.advance().unwrap() {}
+        drop(cursor);
+        (returned().0 - before.0, returned().1 - before.1)
+    };
+    let bytes =
+        3 * doc! { "_id": cairndb::bson::oid::ObjectId::new(), "n": 1 }.to_vec().unwrap().len() as u64;
+    assert_eq!(read(None), (3, bytes));
+    assert_eq!(read(Some(doc! { "$match": { "n": { "$gte": 0 } } })), (3, bytes));
+    assert_eq!(read(Some(doc! { "$addFields": { "n": 5 } })), (3, bytes));
+}
+
 #[test]
 fn slow_operations_are_logged_with_shape_and_plan_and_without_values() {
     let client = Client::builder().slow_threshold(Duration::ZERO).in_memory(true).open("").unwrap();
