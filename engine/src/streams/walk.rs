@@ -61,7 +61,7 @@ pub(crate) struct LogWalk {
     is_in_run: bool,
 }
 
-/// A round that is being read. In a box, since it is handed over before and after each event.
+/// A round that is being read. In a box, since it is handed over before and after each read or run.
 struct Reading {
     round: Arc<Round>,
     scan: Scan,
