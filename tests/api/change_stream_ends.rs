@@ -45,7 +45,8 @@ fn events_of_others_are_passed_however_many_there_are() {
     let (orders, others) = (orders(client), client.database("shop").collection::<Document>("others"));
     let everything: Stream = client.watch().run().expect("opened");
     let token = watch(&orders).resume_token().expect("a token");
-    others.insert_many((0..10_001).map(|id| doc! { "_id": id })).run().expect("stored");
+    // More than a stream passes before it lets its reader look up.
+    others.insert_many((0..70_000).map(|id| doc! { "_id": id })).run().expect("stored");
     orders.insert_one(doc! { "_id": 1 }).run().expect("stored");
     drop(everything);
     let after = || orders.watch().resume_after(token.clone()).max_await_time(Duration::ZERO);
@@ -60,6 +61,29 @@ fn events_of_others_are_passed_however_many_there_are() {
     let mut stopped = after().run().expect("opened");
     stopped.wake_handle().stop();
     assert!(stopped.next().is_some_and(|event| event.is_ok()) && stopped.next().is_none());
+}
+
+/// A step passes a number of them at once, and the event at which it stops may be one of them or not.
+#[test]
+fn an_event_among_others_is_met_wherever_it_is() {
+    let fixture = Fixture::new();
+    let client = &fixture.client;
+    let (orders, others) = (orders(client), client.database("shop").collection::<Document>("others"));
+    let everything: Stream = client.watch().run().expect("opened");
+    let mut stream = watch(&orders);
+    let counts = [1, 63, 64, 65, 66, 127, 130];
+    for (id, count) in (0..).zip(counts) {
+        others.insert_many((0..count).map(|_| doc! {})).run().expect("stored");
+        orders.insert_one(doc! { "_id": id }).run().expect("stored");
+        let event = next(&mut stream);
+        assert_eq!(event.document_key, Some(doc! { "_id": id }), "after {count}");
+    }
+    let all = everything.take(counts.iter().sum::<usize>() + counts.len());
+    let of_orders = all.filter(|event| {
+        let event = event.as_ref().expect("read");
+        event.ns.as_ref().is_some_and(|ns| ns.coll.as_deref() == Some("orders"))
+    });
+    assert_eq!(of_orders.count(), counts.len());
 }
 
 /// The stream lasts longer than the command that opens it, as in MongoDB.

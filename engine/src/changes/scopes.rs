@@ -70,9 +70,15 @@ impl Scope {
         }
     }
 
+    /// Whether a stored event is of a document of a collection that does not belong to it.
+    #[inline]
+    pub(crate) fn is_without(&self, event: &[u8]) -> bool {
+        Event::collection_of_document(event).is_some_and(|name| !self.has(name))
+    }
+
     /// Whether a collection of a name, as events have it, belongs to it.
     #[inline]
-    pub(crate) fn has(&self, name: &[u8]) -> bool {
+    fn has(&self, name: &[u8]) -> bool {
         let within = |db: &str| name.strip_prefix(db.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
         match self {
             Self::Client => true,

@@ -23,8 +23,8 @@ use crate::streams::stages::Stages;
 use crate::streams::token::{Place, ResumeToken, TokenDigits, TokenKind};
 use crate::streams::walk::{Followed, LogWalk, Reached, Waiting, WalkStep};
 
-/// How many events that it does not show a stream passes before its reader may do something else.
-const PASSED_MAX: u32 = 10_000;
+/// How many steps of its walk a stream takes without an event to show before its reader may do something else.
+const STEPS_MAX: u32 = 1_000;
 /// What an idle stream keeps at most of the memory of its events.
 const SPARE_BYTES_MAX: usize = 4 << 10;
 
@@ -184,8 +184,7 @@ impl RawStream {
         if let Some((position, value)) = self.last.take() {
             return self.end(position, &value).map(Some);
         }
-        let mut passed = 0;
-        loop {
+        for _ in 0..STEPS_MAX {
             match self.walk.step()? {
                 WalkStep::Nothing => return Ok(None),
                 WalkStep::RoundEnd => continue,
@@ -194,12 +193,9 @@ impl RawStream {
             if let Some(event) = self.show()? {
                 return Ok(Some(event));
             }
-            passed += 1;
-            if passed == PASSED_MAX {
-                self.is_behind = true;
-                return Ok(None);
-            }
         }
+        self.is_behind = true;
+        Ok(None)
     }
 
     /// The document that the stream shows for the event that was reached. `None` if it shows none.

@@ -25,6 +25,9 @@ use crate::shared::{Engine, Shared};
 use crate::streams::token::{Place, ResumeToken, TokenKind, lost};
 use crate::tail::{sleep_until, thread_waker};
 
+/// How many events outside of its scope a step of a walk passes: some microseconds.
+const PASSED_AT_ONCE: u64 = 64;
+
 /// The log of a scope, which is kept while this is.
 pub(crate) struct Logged {
     pub(crate) scope: Scope,
@@ -207,7 +210,8 @@ impl LogWalk {
         self.kept.grow_old();
     }
 
-    /// Steps to the next event, or to the end of its round.
+    /// Steps to the next event, or to the end of its round. Documents of collections that are not in the scope are passed, but not
+    /// so many that the caller would wait.
     pub(crate) fn step(&mut self) -> Result<WalkStep> {
         self.operation.step()?;
         if self
@@ -225,7 +229,15 @@ impl LogWalk {
             return Ok(WalkStep::Nothing);
         }
         let Some(reading) = &mut self.reading else { return Ok(WalkStep::Nothing) };
-        if !std::mem::take(&mut reading.is_ahead) && !reading.scan.advance()? {
+        let mut passed = 0;
+        let mut is_at_event = std::mem::take(&mut reading.is_ahead) || reading.scan.advance()?;
+        // Here, where nothing but the name in the event is read.
+        while is_at_event && passed < PASSED_AT_ONCE && self.logged.scope.is_without(reading.scan.value()) {
+            passed += 1;
+            is_at_event = reading.scan.advance()?;
+        }
+        self.operation.steps(passed)?;
+        if !is_at_event {
             self.place = Place::watermark(reading.round.watermark);
             return Ok(WalkStep::RoundEnd);
         }
@@ -270,7 +282,7 @@ impl LogWalk {
         if self.place.kind != TokenKind::Event {
             return Ok(None);
         }
-        if Event::collection_of_document(scan.value()).is_some_and(|name| !self.logged.scope.has(name)) {
+        if self.logged.scope.is_without(scan.value()) {
             return Ok(None);
         }
         let event = Event::decode(scan.key(), scan.value())?;
