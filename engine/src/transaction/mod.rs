@@ -207,7 +207,7 @@ impl Transaction {
         let open = Open { owner, kept, latches, all, start, made, began, stage };
         if let Some(owner) = owner {
             let listed: Weak<Self> = Arc::downgrade(self);
-            self.all.add(owner, listed)?;
+            self.all.add(owner, began, listed)?;
         }
         Ok(open)
     }

@@ -1,6 +1,7 @@
 //! All open transactions of a store, and their limits.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use base::error::{Error, ErrorKind, Result};
 use base::sync::{AtomicUsize, Mutex};
 use query::code::Code;
-use store::latch::Owner;
+use store::latch::{OfHash, Owner};
 use store::snapshot::Snapshot;
 
 use crate::changes::kept::LogLimits;
@@ -60,7 +61,7 @@ pub(crate) trait Expires: Send + Sync {
 
 #[derive(Default)]
 struct Listing {
-    by_owner: HashMap<Owner, Listed>,
+    by_owner: HashMap<Owner, Listed, BuildHasherDefault<OfHash>>,
     /// What the sessions read that keep one state each, by its time and a number of their own.
     kept: BTreeMap<(StateTime, u64), Kept>,
     last_kept: u64,
@@ -139,7 +140,7 @@ impl Transactions {
     }
 
     /// Lists a transaction that has begun.
-    pub(super) fn add(&self, owner: Owner, transaction: Weak<dyn Expires>) -> Result<()> {
+    pub(super) fn add(&self, owner: Owner, began: Instant, transaction: Weak<dyn Expires>) -> Result<()> {
         let mut open = self.open.lock();
         if open.is_closed {
             return Err(Error::new(ErrorKind::Closed));
@@ -148,7 +149,7 @@ impl Transactions {
             let message = format!("{OPEN_MAX} transactions are open already");
             return Err(Error::new(ErrorKind::Transaction { message }));
         }
-        open.by_owner.insert(owner, Listed { transaction, ends: Instant::now() + self.limits.lifetime });
+        open.by_owner.insert(owner, Listed { transaction, ends: began + self.limits.lifetime });
         Ok(())
     }
 

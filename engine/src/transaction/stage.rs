@@ -22,7 +22,8 @@ pub(crate) struct Stage {
     overlay: Arc<Overlay>,
     /// Hashes of the keys that it has claimed.
     claims: Hashes,
-    collections: BTreeMap<CollectionId, Touched>,
+    /// In boxes: a node of the map has room for eleven, and most transactions write to one.
+    collections: BTreeMap<CollectionId, Box<Touched>>,
     /// The memory of collections and indexes that it makes.
     made_bytes: usize,
     numbers: Numbers,
@@ -125,14 +126,16 @@ impl Stage {
 
     /// What is noted of a collection that is written to.
     pub(crate) fn touch(&mut self, state: &Arc<CollectionState>, definition: &Definition) -> &mut Touched {
-        self.collections.entry(state.id).or_insert_with(|| Touched {
-            state: Arc::clone(state),
-            definition: definition.clone(),
-            documents: 0,
-            inserted: 0,
-            updated: 0,
-            deleted: 0,
-            arrays: BTreeMap::new(),
+        self.collections.entry(state.id).or_insert_with(|| {
+            Box::new(Touched {
+                state: Arc::clone(state),
+                definition: definition.clone(),
+                documents: 0,
+                inserted: 0,
+                updated: 0,
+                deleted: 0,
+                arrays: BTreeMap::new(),
+            })
         })
     }
 
@@ -143,7 +146,7 @@ impl Stage {
 
     /// The collections that are written to, ascending by their ids.
     pub(crate) fn collections(&self) -> impl Iterator<Item = &Touched> {
-        self.collections.values()
+        self.collections.values().map(|touched| &**touched)
     }
 
     /// What it holds of sequences.

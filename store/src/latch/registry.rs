@@ -4,7 +4,7 @@
 //! as unset held its latch before the pass came to its stripe, so its write had returned before the first snapshot was
 //! taken; one after the pass reads it as set.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -28,16 +28,23 @@ struct Open {
     /// Whether a snapshot that is taken now misses no note.
     is_on: bool,
     last_owner: u64,
-    /// The number of transactions that read the state of each sequence number.
-    sequences: BTreeMap<u64, usize>,
+    /// The sequence numbers of the states that transactions read, ascending, and how many read each.
+    sequences: VecDeque<(u64, usize)>,
     /// The time at which the last one ended.
     idle_since: Instant,
+}
+
+impl Open {
+    /// The place of a sequence number, or that which it would have. A newer state has one at the end.
+    fn place_of(&self, sequence: u64) -> usize {
+        self.sequences.partition_point(|(other, _)| *other < sequence)
+    }
 }
 
 impl Registry {
     pub(super) fn new(fault: PlantedFault) -> Self {
         let open =
-            Open { is_on: false, last_owner: 0, sequences: BTreeMap::new(), idle_since: Instant::now() };
+            Open { is_on: false, last_owner: 0, sequences: VecDeque::new(), idle_since: Instant::now() };
         Self { switching: Mutex::new(()), noting: AtomicBool::new(false), open: Mutex::new(open), fault }
     }
 
@@ -58,17 +65,22 @@ impl Registry {
         open.last_owner += 1;
         let owner = Owner::new(NonZeroU64::new(open.last_owner)?);
         let (sequence, taken) = take();
-        *open.sequences.entry(sequence).or_default() += 1;
+        let place = open.place_of(sequence);
+        match open.sequences.get_mut(place) {
+            Some((same, count)) if *same == sequence => *count += 1,
+            Some(_) | None => open.sequences.insert(place, (sequence, 1)),
+        }
         Some((owner, taken))
     }
 
     /// Removes a transaction on the state of `sequence`.
     pub(super) fn remove(&self, sequence: u64) {
         let mut open = self.open();
-        if let Some(count) = open.sequences.get_mut(&sequence) {
+        let place = open.place_of(sequence);
+        if let Some((_, count)) = open.sequences.get_mut(place).filter(|(same, _)| *same == sequence) {
             *count -= 1;
             if *count == 0 {
-                open.sequences.remove(&sequence);
+                open.sequences.remove(place);
             }
         }
         if open.sequences.is_empty() {
@@ -78,7 +90,7 @@ impl Registry {
 
     /// The sequence number of the oldest state that a transaction reads.
     pub(super) fn oldest(&self) -> Option<u64> {
-        self.open().sequences.first_key_value().map(|(sequence, _)| *sequence)
+        self.open().sequences.front().map(|(sequence, _)| *sequence)
     }
 
     /// Switches notes on. `pass` sees every latch free once, and clears what is noted there.
@@ -116,5 +128,27 @@ impl Registry {
 
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_state_is_that_of_a_transaction_which_is_open() {
+        let registry = Registry::new(PlantedFault::None);
+        registry.switch_on(&OperationContext::unlimited(), || Ok(())).expect("switched on");
+        let add = |sequence| assert!(registry.add(|| (sequence, ())).is_some(), "notes are on");
+        assert_eq!(registry.oldest(), None);
+        for sequence in [5, 5, 9, 7, 9] {
+            add(sequence);
+        }
+        for (ends, oldest) in [(7, 5), (5, 5), (6, 5), (5, 9), (9, 9)] {
+            registry.remove(ends);
+            assert_eq!(registry.oldest(), Some(oldest), "{ends} has ended");
+        }
+        registry.remove(9);
+        assert_eq!(registry.oldest(), None);
     }
 }
