@@ -11,6 +11,10 @@ pub enum FileName {
     Manifest(u64),
 }
 
+/// RocksDB counts its files one by one, so no folder comes to this number. It adds to the highest one that it finds, and a sum that has
+/// no room makes it write over its own files, or crash: it keeps two bits for other uses.
+pub const NUMBERS_END: u64 = 1 << 56;
+
 /// The file that names the MANIFEST in use.
 pub const CURRENT: &str = "CURRENT";
 /// The largest length of `CURRENT`: a name with a number of 20 digits, and a line feed.
@@ -27,6 +31,13 @@ impl FileName {
             "log" => number(digits).map(Self::Log),
             "sst" => number(digits).map(Self::Table),
             _ => None,
+        }
+    }
+
+    /// The number in the name.
+    pub fn number(self) -> u64 {
+        match self {
+            Self::Log(number) | Self::Table(number) | Self::Manifest(number) => number,
         }
     }
 

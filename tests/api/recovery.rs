@@ -168,6 +168,28 @@ fn tables_that_are_missing_or_cut_are_refused() {
     refused(&copy, small(), &table);
 }
 
+/// RocksDB counts on from the highest number in the folder: it wrote over its own files, or crashed.
+#[test]
+fn a_file_with_a_number_that_no_file_has_is_refused() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    insert(&client, 0..10);
+    client.close().expect("closed");
+    for name in [
+        "18446744073709551615.log",
+        "9223372036854775807.log",
+        "4611686018427387903.sst",
+        "MANIFEST-72057594037927936",
+    ] {
+        let file = scratch.path().join(name);
+        fs::write(&file, []).expect("made");
+        refused(&scratch, small(), name);
+        refused(&scratch, small().read_only(true), name);
+        fs::remove_file(&file).expect("removed");
+    }
+    assert_eq!(count(&scratch.open()), 10);
+}
+
 #[test]
 fn a_write_that_was_cut_short_is_left_out_and_reported() {
     let killed = killed_with_unsynced_writes();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base::error::Result;
 use rocksfile::manifest::{Manifest, ManifestFault, Reading};
-use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName};
+use rocksfile::names::{CURRENT, CURRENT_BYTES_MAX, FileName, NUMBERS_END};
 
 use crate::folder::failed;
 use crate::preflight::synced::{Length, SyncedState, damaged};
@@ -53,6 +53,7 @@ impl Files {
 
     /// Reads the MANIFEST, and checks that the logs exist that it and the witness name.
     pub(super) fn list(path: &Path, known: &SyncedState) -> Result<Self> {
+        refuse_numbers(path)?;
         let number = current_manifest(path, known)?;
         let ReadManifest { reading, torn, cut } = read_manifest(path, number, known)?;
         let manifest = reading.manifest;
@@ -203,6 +204,20 @@ fn needed_logs(path: &Path, manifest: &Manifest, known: &SyncedState) -> Result<
 /// All logs of the folder, needed or not.
 pub(crate) fn all_logs(path: &Path) -> Result<Vec<Length>> {
     Ok(logs(path)?.into_iter().map(|(number, bytes)| Length { number, bytes }).collect())
+}
+
+/// Fails if a file of the folder has a number that RocksDB has not given, and cannot count on from.
+fn refuse_numbers(path: &Path) -> Result<()> {
+    for entry in fs::read_dir(path).map_err(failed("list the folder", path))? {
+        let file = entry.map_err(failed("list the folder", path))?.path();
+        let name = file.file_name().and_then(|name| name.to_str()).and_then(FileName::parse);
+        if name.is_some_and(|name| name.number() >= NUMBERS_END) {
+            let reason =
+                "it is no file of this database: none has such a high number, and RocksDB would fail over it";
+            return Err(damaged(&file, 0, reason));
+        }
+    }
+    Ok(())
 }
 
 /// The numbers and lengths of all logs in the folder.
