@@ -284,6 +284,43 @@ fn a_turn_is_not_waited_for_long() {
     one.commit_transaction().run().expect("committed");
 }
 
+/// It may be tried again, and has no number then.
+#[test]
+fn a_field_that_is_dropped_while_its_turn_is_waited_for_is_a_conflict() {
+    for contract in [Contract::Ordered, Contract::Gapless] {
+        let books = Books::with(contract);
+        let (mut one, mut two) = (books.begin(), books.begin());
+        assert_eq!(insert(&books.invoices, Some(&mut one)), 1);
+        books.lines.find_one(doc! {}).session(&mut two).run().expect("it has begun");
+        let waited = std::thread::scope(|scope| {
+            let dropping = scope.spawn(|| books.invoices.drop_auto_increment("n").run());
+            for _ in 0..20 {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            let waiting = scope.spawn(|| {
+                let waited = books.invoices.insert_one(doc! {}).session(&mut two).run();
+                // If it has got the turn, the field waits for its end.
+                two.abort_transaction().run().ok();
+                waited
+            });
+            for _ in 0..20 {
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+            one.abort_transaction().run().expect("aborted");
+            let waited = waiting.join().expect("no panic");
+            dropping.join().expect("no panic").expect("dropped");
+            waited
+        });
+        if let Err(error) = waited {
+            assert!(error.contains_label(TRANSIENT_TRANSACTION_ERROR), "{error:?}");
+        }
+        let mut again = books.begin();
+        let inserted = books.invoices.insert_one(doc! {}).session(&mut again).run().expect("no number");
+        assert_eq!(inserted.generated.get("n"), None);
+        again.commit_transaction().run().expect("committed");
+    }
+}
+
 /// Closing does not wait for a transaction, nor for the writer that waits for its turn.
 #[test]
 fn a_store_is_closed_while_a_writer_waits_for_the_turn() {

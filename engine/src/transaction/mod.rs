@@ -514,8 +514,9 @@ pub(crate) fn names_changed() -> Error {
     changed_since("a collection or a view")
 }
 
+/// The error of what is not as it was when the transaction began.
 #[cold]
-fn changed_since(what: &str) -> Error {
+pub(crate) fn changed_since(what: &str) -> Error {
     let message =
         format!("{what} was changed since the transaction began: it may be tried again from its beginning");
     Error::command(Code::SNAPSHOT_UNAVAILABLE, message).with_label(TRANSIENT_TRANSACTION_ERROR)

@@ -18,7 +18,7 @@ use crate::catalog::stage::stage_mark;
 use crate::document::complete::{FieldValue, ValueSource};
 use crate::document::draft::Drafts;
 use crate::options::PlantedFault;
-use crate::transaction::Staging;
+use crate::transaction::{Staging, changed_since};
 use crate::write::Target;
 use crate::write::auto_increment::gapless::{Acceptance, Gapless};
 
@@ -28,7 +28,12 @@ fn turn<'a>(target: Target<'a>, state: &'a Arc<SequenceState>) -> Result<(Turn<'
     if let Some(Staging { open, .. }) = target.staging
         && target.database.fault() != PlantedFault::TurnsLetGoEarly
     {
-        return Ok((open.turn(state, target.operation)?, place));
+        let turn = open.turn(state, target.operation)?;
+        // To drop or rename it needs the turn, so it stays as it is from now on.
+        if state.sequence.is_retired() {
+            return Err(changed_since(&format!("the sequence '{}'", state.identity.name)));
+        }
+        return Ok((turn, place));
     }
     let sequence = &state.sequence;
     let turn =
