@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use crate::generated::GeneratedValues;
 
-/// The most bytes that all details of invalid documents use in the result of one call.
+/// The most bytes of the details of all rejected writes in the result of one call.
 const DETAILS_BYTES_MAX: usize = 4 << 20;
 
 /// Which documents of an `insert_many` were rejected, and which are stored.
@@ -76,7 +76,7 @@ impl IndexedWriteError {
     }
 }
 
-/// The space that is left for the details of invalid documents, in the result of one call.
+/// The space that is left for the details of rejected writes, in the result of one call.
 #[derive(Debug)]
 pub struct DetailsRoom {
     left: usize,

@@ -252,9 +252,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> Result<i32, Ended> {
         let request_id = self.responder.shared.next_request_id();
         let set = self.responder.shared.settings.replica_set.as_deref();
-        let timed = |reply: Reply| match set {
-            Some(set) => reply.with_times(set.next_time()),
-            None => reply,
+        let timed = |reply: Reply| {
+            let reply = reply.within_message();
+            match set {
+                Some(set) => reply.with_times(set.next_time()),
+                None => reply,
+            }
         };
         let (message, mut reserved) = match response {
             Response::Nothing => return Ok(request_id),

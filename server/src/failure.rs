@@ -2,7 +2,7 @@
 
 use cairndb::bson::{Bson, Document, doc};
 use cairndb::{Error, ErrorKind, Interruption, NON_RESUMABLE_CHANGE_STREAM_ERROR};
-use query::code::Code;
+use query::code::{Code, cut_message};
 
 /// A rejection. It is one word wide, because every function returns it and few calls need it.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,9 +21,6 @@ struct Refusal {
 
 /// The number of characters of a client's string that an error repeats.
 const REPEATED_CHARACTERS_MAX: usize = 200;
-/// The most bytes of a message. A longer one is cut: it repeats what its client knows already, and an answer must stay
-/// smaller than a client accepts.
-const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// The beginning of a text that a client has sent, in quotes.
 pub(crate) fn quoted(text: &str) -> String {
@@ -33,16 +30,6 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// A message of at most about [`MESSAGE_BYTES_MAX`] bytes.
-fn bounded(mut message: String) -> String {
-    if message.len() > MESSAGE_BYTES_MAX {
-        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
-        message.truncate(end.unwrap_or_default());
-        message.push_str("...");
-    }
-    message
-}
-
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self::with(code.number(), &code.name(), message, None)
@@ -50,7 +37,7 @@ impl Failure {
 
     fn with(code: i32, name: &str, message: impl Into<String>, details: Option<Document>) -> Self {
         let details = details.unwrap_or_default();
-        let message = bounded(message.into());
+        let message = cut_message(message.into());
         Self { refusal: Box::new(Refusal { code, name: name.to_owned(), message, details }) }
     }
 

@@ -7,13 +7,17 @@ use cairndb::bson::spec::{BinarySubtype, ElementType};
 use cairndb::bson::{Binary, Bson, Document, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 use index::element::field;
 use index::writer::{Mark, Writer};
+use query::code::Code;
 use tokio::runtime::Handle;
 
 use crate::failure::Failure;
+use crate::frame::MESSAGE_BYTES_MAX;
 use crate::frame::header::HEADER_BYTES;
 use crate::frame::message::{ANSWER_FRONT_BYTES, finish_answer};
 use crate::limits::{Budget, DOCUMENT_BYTES_MAX, Reserved, UNCHARGED_BYTES};
 
+/// The most bytes of an answer. The rest of a message is for the times of a replica set, which are added when it is sent.
+const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1_024;
 /// The bytes that a growing batch reserves at a time.
 const BATCH_STEP_BYTES: usize = 256 << 10;
 /// The time that a batch waits for memory for its first document. It blocks a thread meanwhile.
@@ -40,6 +44,19 @@ impl Reply {
     /// The bytes of the document.
     pub(crate) fn document(&self) -> &[u8] {
         self.bytes.get(ANSWER_FRONT_BYTES..).unwrap_or_default()
+    }
+
+    /// Replaces a reply that is longer than a message may be by an error, because no client accepts such a message. Commands limit their
+    /// replies themselves; this is the last check.
+    pub(crate) fn within_message(self) -> Self {
+        let bytes = self.bytes.len();
+        if bytes <= REPLY_BYTES_MAX {
+            return self;
+        }
+        let message = format!(
+            "the command was executed, but its reply needs {bytes} bytes, more than the {REPLY_BYTES_MAX} of one message"
+        );
+        Failure::new(Code::BSON_OBJECT_TOO_LARGE, message).into()
     }
 
     /// Adds a field at the end of the document.
@@ -297,6 +314,17 @@ mod tests {
         let expected = doc! { "cursor": cursor, "ok": 1.0 };
         let document = RawDocument::from_bytes(reply.document()).expect("a document");
         assert_eq!(Document::try_from(document).expect("decoded"), expected);
+    }
+
+    #[test]
+    fn a_reply_longer_than_a_message_becomes_an_error() {
+        let code = |bytes: usize| {
+            let reply = Reply::of(&doc! { "text": "x".repeat(bytes), "ok": 1.0 }).within_message();
+            let document = RawDocument::from_bytes(reply.document()).expect("a document");
+            (document.get_i32("code").ok(), reply.is_ok())
+        };
+        assert_eq!(code(MESSAGE_BYTES_MAX - 2_000), (None, true));
+        assert_eq!(code(MESSAGE_BYTES_MAX), (Some(Code::BSON_OBJECT_TOO_LARGE.number()), false));
     }
 
     #[test]

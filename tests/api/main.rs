@@ -113,6 +113,7 @@ mod validators;
 mod verify;
 mod views;
 mod wildcard;
+mod write_replies;
 
 use cairndb::bson::Document;
 use cairndb::{Client, Collection, Error};

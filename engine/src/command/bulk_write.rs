@@ -16,6 +16,7 @@ use crate::collection::{Collection, Delete};
 use crate::command::context::CommandContext;
 use crate::command::insert::without_any;
 use crate::command::request::decode_statement;
+use crate::command::upserted_ids::UpsertedIds;
 use crate::command::write_errors::{Repeated, WriteErrors};
 use crate::command::{delete, update};
 use crate::document::draft::Drafts;
@@ -31,7 +32,8 @@ const KNOWN: [&str; 8] =
 const CURSOR_NAMESPACE: &str = "admin.$cmd.bulkWrite";
 /// The most inserts that are stored by one call: between two calls the command looks at its limits.
 const GROUP_MAX: usize = 1_000;
-/// The memory of the result of an operation, without the text of an error.
+/// The memory of the result of an operation, without the `_id` of an upserted document, which is counted by its size, and without the
+/// messages and details of errors, which have limits of their own.
 const RESULT_MEMORY: usize = 1_024;
 
 /// Runs `bulkWrite`. If the time is over, the whole command fails, and what was written until then stays.
@@ -383,8 +385,11 @@ impl BulkWrite<'_> {
                 // Of the collection, and so of each document: a view, for one, accepts none.
                 let first = places.first().copied().unwrap_or_default();
                 let refusal = self.results.errors.refusal(first, error)?;
-                let shown = self.results.errors.shown(refusal);
-                results.extend(places.iter().map(|place| (*place, Single::Refused(shown.clone()))));
+                for place in places {
+                    // Each one counts towards the limits of messages and details.
+                    let shown = self.results.errors.shown(refusal.clone());
+                    results.push((*place, Single::Refused(shown)));
+                }
                 return Ok(());
             }
         };
@@ -416,7 +421,8 @@ impl BulkWrite<'_> {
             self.results.add(position, Action::Update, Single::Updated(result));
             return Ok(Progress::GoesOn);
         }
-        let updated = self.check_repeatable(operation).and_then(|()| {
+        let allowed = self.results.ids.check().and_then(|()| self.check_repeatable(operation));
+        let updated = allowed.and_then(|()| {
             let (statement, _held) = operation.decode(limits)?;
             let collection = self.collection(operation.namespace);
             update::apply(&collection, &Arguments::of("updates", &statement), &self.updates)
@@ -513,6 +519,7 @@ struct Results<'a> {
     /// Whether results of operations that were not rejected are left out.
     errors_only: bool,
     errors: WriteErrors<'a>,
+    ids: UpsertedIds,
     repeated: Repeated,
     refused: u64,
     inserted: u64,
@@ -529,6 +536,7 @@ impl<'a> Results<'a> {
             held: Reservation::of(&context.operation()),
             errors_only,
             errors: WriteErrors::of(context),
+            ids: UpsertedIds::of(&context.operation()),
             repeated: Repeated::default(),
             refused: 0,
             inserted: 0,
@@ -541,6 +549,7 @@ impl<'a> Results<'a> {
 
     /// Reserves memory for the results of the next operations, before they are run.
     fn make_room(&mut self, count: usize) -> Result<()> {
+        self.ids.reserve()?;
         let count = self.documents.len().saturating_add(count);
         Ok(self.held.grow_by_steps(count.saturating_mul(RESULT_MEMORY))?)
     }
@@ -565,8 +574,9 @@ impl<'a> Results<'a> {
                 // As in MongoDB, `n` counts an upserted document as well.
                 document.insert("n", number(result.matched_count + u64::from(is_upsert)));
                 document.insert("nModified", number(result.modified_count));
-                document
-                    .extend(result.upserted_id.map(|id| ("upserted".to_owned(), doc! { "_id": id }.into())));
+                if let Some(id) = result.upserted_id.filter(|_| !self.errors_only) {
+                    document.insert("upserted", self.ids.add(doc! { "_id": id }));
+                }
             }
             Single::Deleted(count) => {
                 self.deleted += count;

@@ -27,6 +27,7 @@ mod request;
 mod rules;
 mod sequences;
 mod update;
+mod upserted_ids;
 mod validate;
 mod write_errors;
 

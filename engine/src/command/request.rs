@@ -174,7 +174,7 @@ pub(super) fn decode_statement(
 }
 
 /// The memory of all that is in a value whose nesting was checked; 0 for one that holds no values.
-fn weigh(value: RawBsonRef<'_>) -> usize {
+pub(super) fn weigh(value: RawBsonRef<'_>) -> usize {
     // The bytes were checked. If not, they would weigh nothing here and fail when they are decoded.
     let Some(document) = content(value).and_then(|bytes| RawDocument::from_bytes(bytes).ok()) else {
         return 0;

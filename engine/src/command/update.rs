@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base::codes::refused;
 use base::error::Result;
-use bson::{Bson, DateTime, Document, RawDocument, RawDocumentBuf, doc};
+use bson::{DateTime, Document, RawDocument, RawDocumentBuf, doc};
 use query::code::Code;
 use query::update::{is_replacement, unknown_stage};
 
@@ -14,6 +14,7 @@ use crate::command::context::CommandContext;
 use crate::command::plan::Plan;
 use crate::command::repeated::report_replay;
 use crate::command::request::decode_statement;
+use crate::command::upserted_ids::UpsertedIds;
 use crate::command::write_errors::{Repeated, WriteErrors, refuse_many};
 use crate::execute::explain::Depth;
 use crate::options::declare::Options;
@@ -64,9 +65,11 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
     let mut repeated = Repeated::default();
     let sync = context.one_sync(&mut shared.write_concern, statements.len())?;
     let operation = context.operation();
+    let mut ids = UpsertedIds::of(&operation);
     for (index, statement) in statements.iter().enumerate() {
         // A statement that finds nothing needs few steps, so without this the limit would be seen late.
         operation.look()?;
+        ids.reserve()?;
         // Reserved for one statement at a time: all of a large batch together might not be allowed.
         let (statement, _held) = decode_statement(statement, &operation)?;
         let done = context.retryable().and_then(|retryable| retryable.enter(index));
@@ -76,17 +79,18 @@ pub(super) fn update(context: &CommandContext<'_>, arguments: &Arguments<'_>) ->
             matched += 1;
             modified += u64::from(done.upserted.is_none());
             let index = i32::try_from(index).unwrap_or(i32::MAX);
-            upserted.extend(done.upserted.map(|id| Bson::from(doc! { "index": index, "_id": id })));
+            upserted.extend(done.upserted.map(|id| ids.add(doc! { "index": index, "_id": id })));
             continue;
         }
-        match apply(&context.collection(target), &Arguments::of("updates", &statement), &shared) {
+        let run = || apply(&context.collection(target), &Arguments::of("updates", &statement), &shared);
+        match ids.check().and_then(|()| run()) {
             Ok(result) => {
                 // As in MongoDB, `n` counts an upserted document as well.
                 matched += result.matched_count + u64::from(result.upserted_id.is_some());
                 modified += result.modified_count;
                 was_replayed |= result.was_replayed;
                 let index = i32::try_from(index).unwrap_or(i32::MAX);
-                upserted.extend(result.upserted_id.map(|id| Bson::from(doc! { "index": index, "_id": id })));
+                upserted.extend(result.upserted_id.map(|id| ids.add(doc! { "index": index, "_id": id })));
             }
             Err(error) => {
                 errors.push(index, error)?;

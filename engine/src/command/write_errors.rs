@@ -6,7 +6,7 @@ use base::codes::refused;
 use base::error::{Error, Result};
 use base::insert_error::{DetailsRoom, IndexedWriteError};
 use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
-use query::code::Code;
+use query::code::{Code, cut_message};
 
 use crate::command::context::CommandContext;
 
@@ -74,16 +74,24 @@ const OF_TRANSACTION: [Code; 9] = [
     Code::TRANSACTION_EXCEEDED_LIFETIME,
 ];
 
+/// Once the messages in one reply have this many bytes, the messages of further errors are empty, as in MongoDB.
+const MESSAGES_BYTES_MAX: usize = 1 << 20;
+
 /// The rejected statements of one command.
+///
+/// An error may contain values that the statement computed. Each message is cut, all messages together have about
+/// [`MESSAGES_BYTES_MAX`] bytes, and all details together have the bytes of [`DetailsRoom`].
 pub(super) struct WriteErrors<'a> {
     context: &'a CommandContext<'a>,
     errors: Vec<Bson>,
     details: DetailsRoom,
+    /// The bytes of the messages so far.
+    message_bytes: usize,
 }
 
 impl<'a> WriteErrors<'a> {
     pub(super) fn of(context: &'a CommandContext<'a>) -> Self {
-        Self { context, errors: Vec::new(), details: DetailsRoom::default() }
+        Self { context, errors: Vec::new(), details: DetailsRoom::default(), message_bytes: 0 }
     }
 
     /// Adds the error of the statement at `index`. An error that is not a rejection, such as a full disk, is returned: it ends
@@ -126,20 +134,32 @@ impl<'a> WriteErrors<'a> {
         if let Some(name) = code_name {
             error.insert("codeName", name);
         }
-        error.insert("errmsg", message);
+        error.insert("errmsg", self.message(message));
         error.extend(self.details(code, details.unwrap_or_default()));
         error
+    }
+
+    /// The message of an error, as replies show it.
+    fn message(&mut self, message: String) -> String {
+        if self.message_bytes >= MESSAGES_BYTES_MAX {
+            return String::new();
+        }
+        let message = cut_message(message);
+        self.message_bytes += message.len();
+        message
     }
 
     /// The details of an error as fields of a reply: `keyPattern` and `keyValue` of a duplicate key are beside the
     /// message, those of an invalid document in `errInfo`, as in MongoDB.
     fn details(&mut self, code: i32, details: Document) -> Document {
-        if Code::DOCUMENT_VALIDATION_FAILURE != code {
+        let is_invalid = Code::DOCUMENT_VALIDATION_FAILURE == code;
+        if details.is_empty() && !is_invalid {
             return details;
         }
         // A large batch can be rejected as a whole, each document with details of a mebibyte.
         match self.details.admit(details) {
-            Some(details) => doc! { "errInfo": details },
+            Some(details) if is_invalid => doc! { "errInfo": details },
+            Some(details) => details,
             None => Document::new(),
         }
     }

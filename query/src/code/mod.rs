@@ -22,6 +22,27 @@ use crate::code::table::table;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(i32);
 
+/// The most bytes of a message in a reply, without the dots that mark a cut.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+
+/// Cuts a message to about 16 KiB, because a message may contain a value of any size, and clients limit the size of a reply.
+///
+/// ```
+/// use cairndb_query::code::cut_message;
+///
+/// assert_eq!(cut_message("no such command: 'pong'".to_owned()), "no such command: 'pong'");
+/// assert_eq!(cut_message("x".repeat(1 << 20)).len(), (16 << 10) + 3);
+/// ```
+pub fn cut_message(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        // `truncate` panics within a character.
+        let end = (0..=MESSAGE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or_default());
+        message.push_str("...");
+    }
+    message
+}
+
 /// A line of the table.
 struct Row {
     number: i32,

@@ -51,12 +51,10 @@ impl Header {
         Ok(Self { length: bytes, request_id, response_to, opcode })
     }
 
-    /// The header as bytes, little-endian as the protocol has all its integers.
-    ///
-    /// # Panics
-    /// If the length is beyond 2^31 - 1, which no message has.
+    /// The header as bytes, little-endian as the protocol has all its integers. A length above 2^31 - 1 is written as that number,
+    /// which every receiver rejects. The server sends no such message: it replaces a reply that is too long before it is framed.
     pub fn bytes(self) -> [u8; HEADER_BYTES] {
-        let length = i32::try_from(self.length).expect("a message is shorter than 2 GiB");
+        let length = i32::try_from(self.length).unwrap_or(i32::MAX);
         let mut bytes = [0; HEADER_BYTES];
         let fields = [length, self.request_id, self.response_to, self.opcode];
         for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
@@ -87,6 +85,13 @@ mod tests {
         refuse(i32::MIN);
         refuse(48_000_001);
         refuse(i32::MAX);
+    }
+
+    // The header of a reply of more than 2 GiB was a panic.
+    #[test]
+    fn a_length_beyond_the_field_is_one_that_receivers_reject() {
+        let header = Header { length: usize::MAX, request_id: 1, response_to: 0, opcode: OP_MSG };
+        assert_eq!(Header::parse(&header.bytes()), Err(FrameError::MessageLength(i32::MAX)));
     }
 
     proptest! {
