@@ -48,6 +48,14 @@ pub(crate) struct EndedSessions {
 }
 
 impl EndedSessions {
+    /// Of sessions that were removed just now, under the lock of the table: no command of them begins any more.
+    fn of(numbered: Vec<Arc<NumberedSession>>) -> Self {
+        for session in &numbered {
+            session.mark_ended();
+        }
+        Self { numbered }
+    }
+
     /// Whether none of them has sent a numbered command.
     pub(crate) fn is_empty(&self) -> bool {
         self.numbered.is_empty()
@@ -111,14 +119,14 @@ impl Sessions {
             Some(heard) => (heard.at, heard.portion) = (Instant::now(), portion),
             None => drop(table.insert(session, Heard { at: Instant::now(), portion, numbered: None })),
         }
-        (EndedSessions { numbered: ended }, table)
+        (EndedSessions::of(ended), table)
     }
 
     /// Forgets these sessions. Others are not looked at, however many there are.
     pub(crate) fn end_each<'s>(&self, ended: impl IntoIterator<Item = &'s Session>) -> EndedSessions {
         let mut table = self.table.lock();
         let removed = ended.into_iter().filter_map(|session| table.remove(session)?.numbered);
-        EndedSessions { numbered: removed.collect() }
+        EndedSessions::of(removed.collect())
     }
 
     /// Forgets the sessions that `of` selects.
@@ -139,7 +147,7 @@ impl Sessions {
     fn extract(&self, of: impl Fn(&Session, &Heard) -> bool) -> EndedSessions {
         let mut table = self.table.lock();
         let removed = table.extract_if(|session, heard| of(session, heard));
-        EndedSessions { numbered: removed.filter_map(|(_, heard)| heard.numbered).collect() }
+        EndedSessions::of(removed.filter_map(|(_, heard)| heard.numbered).collect())
     }
 
     /// Aborts transactions that the engine has ended because their time was over. Returns their cursors.

@@ -144,9 +144,19 @@ impl NumberedSession {
         (!self.is_ended.load(Ordering::SeqCst)).then_some(turn)
     }
 
+    /// Set when the session is ended. A commit that has not begun then is not made.
+    pub(crate) fn is_ended(&self) -> &AtomicBool {
+        &self.is_ended
+    }
+
+    /// Marks the session as ended, before another one may begin in its place.
+    pub(crate) fn mark_ended(&self) {
+        self.is_ended.store(true, Ordering::SeqCst);
+    }
+
     /// Ends the session: its running command is asked to end, and its transaction is aborted, at once or with that command.
     pub(crate) fn end(&self) {
-        self.is_ended.store(true, Ordering::SeqCst);
+        self.mark_ended();
         if let Some(token) = &*self.running.lock() {
             token.cancel_because(Interruption::Cancelled);
         }
@@ -175,6 +185,11 @@ impl NumberedSession {
 }
 
 impl Turn {
+    /// The session whose turn it is.
+    pub(crate) fn session(&self) -> Arc<NumberedSession> {
+        Arc::clone(&self.session)
+    }
+
     /// Shows the transaction that begins, or goes on with a command.
     pub(crate) fn show(&self, number: i64, remote: &Arc<RemoteClient>) {
         let mut shown = self.session.shown.lock();

@@ -269,6 +269,28 @@ fn the_commit_of_a_transaction_is_known_after_a_restart() {
     assert!(client.verify().expect("verified").is_clean());
 }
 
+/// Its row would be in the place of the newer write's, which would then be done again.
+#[test]
+fn a_commit_after_a_newer_write_of_its_session_is_refused() {
+    let scratch = Scratch::new();
+    let client = scratch.open();
+    let things = client.database("shop").collection::<Document>("things");
+    things.insert_one(doc! { "_id": 0 }).run().expect("stored");
+    let mut session = client.start_session().run().expect("started");
+    session.start_transaction().run().expect("started");
+    things.insert_one(doc! { "_id": 1 }).session(&mut session).run().expect("staged");
+    let insert = doc! { "insert": "things", "documents": [{ "n": 4 }] };
+    done(&client, insert.clone(), 4);
+    let refused = session.commit_transaction().retryable(write(3)).run().expect_err("it is late");
+    assert_eq!(refused.code(), Some(225), "{refused}");
+    done(&client, insert, 4);
+    assert_eq!(things.count_documents(doc! { "n": 4 }).run().expect("counted"), 1);
+    assert_eq!(things.count_documents(doc! { "_id": 1 }).run().expect("counted"), 0);
+    // A commit of that transaction that comes again meets its end.
+    let again = session.commit_transaction().retryable(write(3)).run().expect_err("it is over");
+    assert_eq!(again.code(), Some(251), "{again}");
+}
+
 #[test]
 fn threads_that_repeat_one_write_wait_for_the_first() {
     let scratch = Scratch::new();

@@ -155,7 +155,7 @@ impl Client {
         self.start_session().run()?.is_committed(token, concern)
     }
 
-    /// The last write or transaction of a session that a client may ask for again, if it is not forgotten.
+    /// The last write or transaction of a session that a client may ask for again, if it is not forgotten. Waits for one that runs.
     ///
     /// ```
     /// # use cairndb::{Client, RetryableWrite, bson::doc};
@@ -172,8 +172,11 @@ impl Client {
     /// ```
     #[doc(hidden)]
     pub fn newest_retryable_write(&self, write: &RetryableWrite) -> Result<Option<NewestWrite>> {
-        let database = self.shared.store.enter()?;
-        let row = retryable::newest(&database, write.session())?;
+        let operation = self.shared.operation(&self.caller, None);
+        // A command of the session that runs may be about to leave one.
+        let row = self.shared.turns.alone(write.session(), &operation, || {
+            retryable::newest(&*self.shared.store.enter()?, write.session())
+        })?;
         Ok(row.map(|row| NewestWrite { number: row.number, is_commit: row.kind == Kind::Commit }))
     }
 

@@ -47,6 +47,14 @@ impl RetryableWrite {
         self.session
     }
 
+    /// Fails with code 225 if a newer write of the session has left a row. No other command of the session runs.
+    pub(crate) fn refuse_after_newer(&self, database: &Database) -> Result<()> {
+        match newest(database, self.session)? {
+            Some(newest) if newest.number > self.number => Err(too_old(self.number, newest.number)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The row of the commit of a transaction of that number: its key and its value.
     pub(crate) fn commit_row(&self) -> (Vec<u8>, Vec<u8>) {
         let row = Row {
@@ -166,12 +174,8 @@ impl Retryable {
     pub(crate) fn begin(&self, database: &Arc<Database>, command: &str, kinds: &[Kind]) -> Result<()> {
         let mut state = State { kind: kinds.first().copied(), ..State::default() };
         let RetryableWrite { session, number } = self.write;
+        self.write.refuse_after_newer(database)?;
         let newest = newest(database, session)?;
-        if let Some(newest) = &newest
-            && newest.number > number
-        {
-            return Err(too_old(number, newest.number));
-        }
         // Rows of earlier numbers may follow that of the first slot.
         if newest.is_some_and(|newest| newest.number == number) {
             let snapshot = Snapshot::take(database);

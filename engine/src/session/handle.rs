@@ -1,10 +1,12 @@
 //! A session, and the ends of its transactions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::error::{Error, ErrorKind, Result};
+use base::error::{Error, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
 use bson::{Document, Timestamp, Uuid, doc};
+use query::code::Code;
 use store::fork;
 
 use crate::options::WriteConcern;
@@ -147,7 +149,7 @@ impl ClientSession {
     /// Fails with code 112 (`WriteConflict`) and the label [`TRANSIENT_TRANSACTION_ERROR`](crate::TRANSIENT_TRANSACTION_ERROR) if a
     /// document of it was written by another since it began. Again after a success it returns `Ok`.
     pub fn commit_transaction(&mut self) -> CommitTransaction<'_> {
-        CommitTransaction { session: self, concern: None, time: None, write: None, token: None }
+        CommitTransaction { session: self, concern: None, time: None, numbered: None, token: None }
     }
 
     /// Gives up what the transaction has written.
@@ -220,7 +222,7 @@ impl ClientSession {
         matches!(&self.state, State::InProgress { transaction, .. } if transaction.is_open())
     }
 
-    pub(super) fn commit(&mut self, asked: TransactionOptions, write: Option<RetryableWrite>) -> Result<()> {
+    pub(super) fn commit(&mut self, asked: TransactionOptions, numbered: Option<Numbered<'_>>) -> Result<()> {
         fork::refuse_child()?;
         if self.is_kept {
             return Err(refused(
@@ -237,8 +239,10 @@ impl ClientSession {
             }
         };
         let was_committed = matches!(self.state, State::Committed { .. });
+        // What is committed is not written again.
+        let numbered = numbered.filter(|_| !was_committed);
         let once = self.once.take();
-        let done = self.commit_as(&transaction, &options, (write, once.as_deref()));
+        let done = self.commit_as(&transaction, &options, (numbered, once.as_deref()));
         if done.is_err() {
             // A store that is closed was not even asked. Nothing is to be held for a transaction that is over for its session.
             transaction.abort();
@@ -258,10 +262,10 @@ impl ClientSession {
         &self,
         transaction: &Arc<Transaction>,
         options: &TransactionOptions,
-        kept: (Option<RetryableWrite>, Option<&Once>),
+        kept: (Option<Numbered<'_>>, Option<&Once>),
     ) -> Result<()> {
-        let (write, once) = kept;
-        let row = write.map(|write| write.commit_row());
+        let (numbered, once) = kept;
+        let row = numbered.map(|numbered| numbered.write.commit_row());
         let commit = Commit {
             shared: &self.shared,
             caller: &self.caller,
@@ -270,7 +274,18 @@ impl ClientSession {
             row: row.as_ref().map(|(key, value)| (key.as_slice(), value.as_slice())),
             once,
         };
-        commit.run(transaction)
+        let Some(Numbered { write, is_ended }) = numbered else { return commit.run(transaction) };
+        // Another command of the session would be answered from the rows that were there before.
+        let operation = self.shared.operation(&self.caller, options.max_commit_time);
+        self.shared.turns.alone(write.session(), &operation, || {
+            if is_ended.is_some_and(|is_ended| is_ended.load(Ordering::SeqCst)) {
+                return Err(session_ended());
+            }
+            let database = self.shared.store.enter()?;
+            write.refuse_after_newer(&database)?;
+            drop(database);
+            commit.run(transaction)
+        })
     }
 
     pub(super) fn abort(&mut self) -> Result<()> {
@@ -311,11 +326,19 @@ pub struct CommitTransaction<'a> {
     session: &'a mut ClientSession,
     concern: Option<WriteConcern>,
     time: Option<Duration>,
-    write: Option<RetryableWrite>,
+    numbered: Option<Numbered<'a>>,
     token: Option<Token>,
 }
 
-impl CommitTransaction<'_> {
+/// The number of a commit in the session of a client.
+#[derive(Clone, Copy)]
+pub(super) struct Numbered<'a> {
+    write: RetryableWrite,
+    /// Set when the session is ended, from where on its commands are answered as if nothing of it ran.
+    is_ended: Option<&'a AtomicBool>,
+}
+
+impl<'a> CommitTransaction<'a> {
     /// Sets the write concern of the commit, in place of the one that the transaction was started with. A commit that
     /// is repeated with a concern that asks for more waits for that.
     ///
@@ -383,7 +406,33 @@ impl CommitTransaction<'_> {
     /// ```
     #[doc(hidden)]
     pub fn retryable(mut self, write: RetryableWrite) -> Self {
-        self.write = Some(write);
+        self.numbered = Some(Numbered { write, is_ended: None });
+        self
+    }
+
+    /// As [`retryable`](Self::retryable), but does not commit if the client's session was ended before, which sets `is_ended`. So
+    /// a caller that asks for the newest write of the session after that does not miss this one.
+    ///
+    /// ```
+    /// # use std::sync::atomic::AtomicBool;
+    /// # use cairndb::{Client, RetryableWrite, bson::{Document, doc}};
+    /// # fn main() -> cairndb::Result<()> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let client = Client::open(folder.path().join("db"))?;
+    /// let orders = client.database("shop").collection::<Document>("orders");
+    /// let mut session = client.start_session().run()?;
+    /// session.start_transaction().run()?;
+    /// orders.insert_one(doc! { "_id": 1 }).session(&mut session).run()?;
+    /// let (write, is_ended) = (RetryableWrite::new([1; 16], [0; 16], 5), AtomicBool::new(true));
+    /// let refused = session.commit_transaction().retryable_unless(write, &is_ended).run();
+    /// assert_eq!(refused.expect_err("the session was ended").code(), Some(251));
+    /// assert_eq!(orders.count_documents(doc! {}).run()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(hidden)]
+    pub fn retryable_unless(mut self, write: RetryableWrite, is_ended: &'a AtomicBool) -> Self {
+        self.numbered = Some(Numbered { write, is_ended: Some(is_ended) });
         self
     }
 
@@ -418,7 +467,7 @@ impl CommitTransaction<'_> {
 
     /// Commits.
     pub fn run(self) -> Result<()> {
-        let Self { session, concern, time, write, token } = self;
+        let Self { session, concern, time, numbered, token } = self;
         if let Some(token) = token {
             session.take_token(&token, concern.as_ref())?;
         }
@@ -429,7 +478,7 @@ impl CommitTransaction<'_> {
         };
         let once = session.once.clone();
         session
-            .commit(asked, write)
+            .commit(asked, numbered)
             .map_err(|error| session.overtaken(once.as_deref(), error, concern.as_ref()))
     }
 }
@@ -445,6 +494,12 @@ impl AbortTransaction<'_> {
     pub fn run(self) -> Result<()> {
         self.session.abort()
     }
+}
+
+#[cold]
+fn session_ended() -> Error {
+    let message = "the transaction has been aborted, because its session was ended";
+    Error::command(Code::NO_SUCH_TRANSACTION, message).with_label(TRANSIENT_TRANSACTION_ERROR)
 }
 
 /// The error of a session that cannot do what it is asked to, in the words of MongoDB's driver.

@@ -280,7 +280,8 @@ fn recall(call: &Call, number: i64) -> Result<(), Failure> {
         return Ok(());
     }
     let asked = retryable::numbered_write(call, number)?;
-    if let Some(newest) = call.peer.client().newest_retryable_write(&asked)? {
+    // A command of the session may still run, if the session was ended meanwhile. It is waited for.
+    if let Some(newest) = call.client().newest_retryable_write(&asked)? {
         call.with_turn(|turn| turn.last.recall(newest.number, newest.is_commit));
     }
     Ok(())
@@ -396,12 +397,13 @@ pub(super) fn commit(call: &Call) -> Result<Reply, Failure> {
     let time = call.fields().count("maxTimeMS")?.filter(|&limit| limit > 0).map(Duration::from_millis);
     let write = retryable::numbered_write(call, number)?;
     let done = call.with_turn(|turn| {
+        let numbered = turn.session();
         let Some(session) = turn.last.session_to_commit(number)? else {
             // Committed before the server was started. What the engine has read of it may not be synced yet.
             call.shared.client.sync()?;
             return Ok(false);
         };
-        let mut commit = session.commit_transaction().retryable(write);
+        let mut commit = session.commit_transaction().retryable_unless(write, numbered.is_ended());
         if let Some(concern) = concern.engine.clone() {
             commit = commit.write_concern(concern);
         }

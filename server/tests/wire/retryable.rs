@@ -1,5 +1,8 @@
 //! Writes that are sent again, commits that are, and reads of one state.
 
+use std::thread;
+use std::time::Duration;
+
 use cairndb::bson::spec::BinarySubtype;
 use cairndb::bson::{Binary, Bson, Document, Timestamp, doc};
 use cairndb_server::Server;
@@ -357,5 +360,37 @@ fn a_write_of_a_causal_session_names_a_time() {
         assert_eq!(peer.run(command.clone()).get_f64("ok").ok(), Some(1.0), "{command}");
         command.insert("readConcern", doc! { "afterClusterTime": 1 });
         refused(&peer.run(command), 14, &[]);
+    }
+}
+
+/// What comes after the end of a session is answered from what the commit leaves, and not from what was there before. A client that
+/// learns that nothing was committed runs its transaction again.
+#[test]
+fn a_commit_whose_session_is_killed_is_known_to_the_next_one() {
+    const DOCUMENTS: i32 = 10_000;
+    let fixture = fixture();
+    let mut peer = fixture.peer();
+    let commit = |number: i64| {
+        doc! {
+            "commitTransaction": 1, "lsid": session(1), "txnNumber": number, "autocommit": false, "$db": "admin",
+        }
+    };
+    let is_done = |answer: &Document| answer.get_f64("ok").ok() == Some(1.0);
+    // Enough to stop before it, within it and after it.
+    for (number, millis) in (1..).zip([0, 1, 2, 5, 10, 20, 40]) {
+        let documents: Vec<_> = (0..DOCUMENTS).map(|_| doc! { "of": number }).collect();
+        let mut insert = doc! { "insert": "a", "documents": documents };
+        insert.extend(doc! { "autocommit": false, "startTransaction": true });
+        assert!(is_done(&write(&mut peer, number, insert)));
+        let (mut first, command) = (fixture.peer(), commit(number));
+        let first = thread::spawn(move || first.run(command));
+        thread::park_timeout(Duration::from_millis(millis));
+        fixture.peer().run(doc! { "killAllSessions": [], "$db": "admin" });
+        let again = fixture.peer().run(commit(number));
+        let first = first.join().expect("an answer");
+        let stored = count(&mut peer, doc! { "of": number });
+        assert!(stored == 0 || stored == DOCUMENTS, "{stored} of {DOCUMENTS}");
+        assert_eq!(is_done(&again), stored > 0, "after {millis} ms: {again}");
+        assert!(!is_done(&first) || stored > 0, "after {millis} ms: {first}");
     }
 }
