@@ -47,12 +47,14 @@ impl RetryableWrite {
         self.session
     }
 
-    /// Fails with code 225 if a newer write of the session has left a row. No other command of the session runs.
-    pub(crate) fn refuse_after_newer(&self, database: &Database) -> Result<()> {
-        match newest(database, self.session)? {
+    /// The newest write of the session that has a row. Fails with code 225 if its number is higher. No other command of the session runs.
+    pub(crate) fn admit(&self, database: &Database) -> Result<Option<Row>> {
+        let newest = newest(database, self.session)?;
+        match &newest {
             Some(newest) if newest.number > self.number => Err(too_old(self.number, newest.number)),
             Some(_) | None => Ok(()),
-        }
+        }?;
+        Ok(newest)
     }
 
     /// The row of the commit of a transaction of that number: its key and its value.
@@ -174,8 +176,7 @@ impl Retryable {
     pub(crate) fn begin(&self, database: &Arc<Database>, command: &str, kinds: &[Kind]) -> Result<()> {
         let mut state = State { kind: kinds.first().copied(), ..State::default() };
         let RetryableWrite { session, number } = self.write;
-        self.write.refuse_after_newer(database)?;
-        let newest = newest(database, session)?;
+        let newest = self.write.admit(database)?;
         // Rows of earlier numbers may follow that of the first slot.
         if newest.is_some_and(|newest| newest.number == number) {
             let snapshot = Snapshot::take(database);

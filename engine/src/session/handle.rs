@@ -281,9 +281,7 @@ impl ClientSession {
             if is_ended.is_some_and(|is_ended| is_ended.load(Ordering::SeqCst)) {
                 return Err(session_ended());
             }
-            let database = self.shared.store.enter()?;
-            write.refuse_after_newer(&database)?;
-            drop(database);
+            write.admit(&*self.shared.store.enter()?)?;
             commit.run(transaction)
         })
     }
